@@ -1,16 +1,14 @@
-"""Requests are split so that a longer conversation has the same first segments."""
+"""Requests are compared with the last one of their lane. Only what is new is split and stored."""
+
+from collections.abc import Sequence
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.records.segments import MAX_WHOLE, split_request, split_segment
+from dragoman.records.segments import MAX_ENDS, RequestMemory, Segment, cut_request
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=40),
-    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=8), inner, max_size=5),
-    max_leaves=30,
-)
+LANE = ("session", "", "")
 MESSAGES = st.lists(
     st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"]), "content": st.text(max_size=600)}),
     min_size=1,
@@ -18,41 +16,60 @@ MESSAGES = st.lists(
 )
 
 
-@given(JSON)
-def test_segments_add_up_to_any_json(value: object) -> None:
-    for body in (msgspec.json.encode(value), msgspec.json.format(msgspec.json.encode(value), indent=2)):
-        assert b"".join(split_request(body)) == body
-        assert b"".join(split_segment(body)) == body
+def build_body(messages: Sequence[object], indent: int = 0) -> bytes:
+    body = {"model": "m", "messages": messages, "system": "s" * 300, "tools": [{"name": "Read"}]}
+    encoded = msgspec.json.encode(body)
+    return msgspec.json.format(encoded, indent=indent) if indent else encoded
 
 
-@given(st.binary(max_size=2000))
-def test_segments_add_up_to_any_bytes(body: bytes) -> None:
-    assert b"".join(split_request(body)) == body
-    assert b"".join(split_segment(body)) == body
+def store(memory: RequestMemory, body: bytes) -> tuple[list[Segment], bytes]:
+    """The segments of a body, and the part of it that was not known."""
+    head, tail, start, end = memory.match(LANE, body)
+    raw, last, new = body[start:end], 0, []
+    for at in cut_request(raw) if raw else ():
+        new.append(Segment(raw[last:at]))
+        last = at
+    segments = [*head, *new, *tail]
+    memory.remember(LANE, segments)
+    return segments, raw
+
+
+@given(st.lists(st.binary(max_size=2000) | MESSAGES.map(lambda each: build_body(each)), max_size=6))
+def test_segments_add_up_to_any_bytes(bodies: list[bytes]) -> None:
+    memory = RequestMemory()
+    for body in bodies:
+        segments, _ = store(memory, body)
+        assert b"".join(segment.raw for segment in segments) == body
 
 
 @given(MESSAGES, MESSAGES, st.integers(0, 2))
-def test_a_longer_conversation_keeps_the_segments_of_its_beginning(
+def test_only_the_end_of_a_longer_conversation_is_new(
     first: list[object], more: list[object], indent: int
 ) -> None:
-    def split(messages: list[object]) -> list[bytes]:
-        body = {"model": "m", "messages": messages, "system": "s" * 300, "tools": [{"name": "Read"}]}
-        encoded = msgspec.json.encode(body)
-        return split_request(msgspec.json.format(encoded, indent=indent) if indent else encoded)
+    memory = RequestMemory()
+    store(memory, build_body(first, indent))
+    longer = build_body([*first, *more], indent)
+    _, new = store(memory, longer)
+    added = len(longer) - len(build_body(first, indent))
+    # The segment before the end may be stored again: it can have been joined with what followed it.
+    last = len(msgspec.json.format(msgspec.json.encode(first[-1]), indent=indent or 2))
+    assert len(new) <= added + last + 1024
+    assert store(memory, longer)[1] == b""
 
-    short, long = split(first), split([*first, *more])
-    shared = short.index(next(each for each in short if b'"system"' in each))
-    assert long[:shared] == short[:shared]
-    assert long[-4:] == short[-4:]
-    assert len(long) == len(short) + len(more)
+
+def test_a_long_session_has_few_references() -> None:
+    memory = RequestMemory()
+    messages: list[object] = []
+    for number in range(100):
+        messages.append({"role": "user", "content": f"{number} " + "word " * 200})
+        segments, _ = store(memory, build_body(messages))
+        assert len(segments) <= 2 * MAX_ENDS + 3
 
 
 def test_a_moved_cache_mark_does_not_copy_the_text_beside_it() -> None:
-    block = {"type": "tool_result", "content": "word " * 1000}
-    marked = {**block, "cache_control": {"type": "ephemeral"}}
-    plain, with_mark = (
-        split_segment(msgspec.json.encode({"role": "user", "content": [each]})) for each in (block, marked)
-    )
-    large = [part for part in plain if len(part) > MAX_WHOLE]
-    assert len(large) == 1
-    assert large[0] in with_mark
+    memory = RequestMemory()
+    text = {"type": "text", "text": "word " * 1000}
+    marked = {**text, "cache_control": {"type": "ephemeral"}}
+    for blocks in ([marked], [text, marked]):
+        _, new = store(memory, build_body([{"role": "user", "content": blocks}]))
+    assert len(new) < 6000

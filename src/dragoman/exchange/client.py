@@ -2,7 +2,7 @@
 implement it."""
 
 from collections.abc import Awaitable, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dragoman.pipeline.transports import Transport
 from dragoman.wire.sse import Output
@@ -16,6 +16,15 @@ class DirectConnection(Protocol):
         ...
 
     def wait_until_drained(self) -> Awaitable[None]: ...
+
+
+@runtime_checkable
+class ByteConnection(DirectConnection, Protocol):
+    """A direct connection whose `write` is `write_bytes(encode(output))`, without empty pieces."""
+
+    def encode(self, output: Output) -> bytes: ...
+
+    def write_bytes(self, data: bytes) -> bool: ...
 
 
 class Client(Protocol):

@@ -22,6 +22,7 @@ from dragoman.records.store import (
     build_block,
     count_uses,
     decompress,
+    expand_lists,
     insert_block,
     insert_turn,
     read_bodies,
@@ -82,7 +83,10 @@ def _list_lines(
         after = rows[-1]["id"]
         for row in rows:
             turn = row.pop("id")
-            bodies = read_bodies(connection, turn) if with_contents else []
+            bodies = [
+                body._replace(blocks=expand_lists(connection, body.blocks))
+                for body in (read_bodies(connection, turn) if with_contents else ())
+            ]
             for block in sorted({block for body in bodies for block in body.blocks} - written):
                 written.add(block)
                 yield _build_block_line(connection, block)

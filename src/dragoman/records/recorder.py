@@ -1,25 +1,24 @@
 """`Recorder`: writes the records of exchanges on a thread of its own.
 
 The event loop only puts references into a bounded queue. If the disk is slow or full, records are lost and
-counted; no exchange waits for the file. Each turn is written in one transaction when its exchange has ended,
-so the file is complete up to the last ended exchange if the process is killed.
+counted; no exchange waits for the file. A turn is written when its exchange has ended; turns that end within
+`PAUSE` share a transaction. If the process is killed, the file has all turns that ended before.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import NamedTuple
 
 from dragoman.config.model import Config, Route
 from dragoman.config.settings import RecordLevel
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.pipeline.plan import RequestPlan
-from dragoman.records.store import (
-    Row,
-)
+from dragoman.records.store import Row
 from dragoman.records.taps import BodyTap, MetaTap, PendingBody
 from dragoman.records.turn_writer import MAX_SESSIONS, EndedTurn, TurnWriter
 
@@ -27,7 +26,11 @@ from dragoman.records.turn_writer import MAX_SESSIONS, EndedTurn, TurnWriter
 MAX_WAITING = 2000
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 #: Jobs that one transaction takes.
-BATCH = 64
+BATCH = 256
+#: Seconds between two transactions. The first turn after a pause is written at once.
+PAUSE = 0.05
+#: Bytes of waiting requests from which on the thread takes them before an exchange ends.
+MANY_BYTES = 4 * 1024 * 1024
 #: Seconds that the last records have to be written at shutdown.
 CLOSE_SECONDS = 5.0
 
@@ -60,8 +63,11 @@ class Recorder:
         self.file = file
         self._get_config = get_config
         self._clock = clock
-        self._queue: SimpleQueue[PendingBody | EndedTurn | None] = SimpleQueue()
+        self._queue: SimpleQueue[PendingBody | EndedTurn] = SimpleQueue()
         self._lock = Lock()
+        #: Wakes the thread: something waits that cannot wait longer.
+        self._wake = Event()
+        self._is_closing = Event()
         self._waiting = self._waiting_bytes = 0
         self._thread: Thread | None = None
         self._sessions: OrderedDict[str, None] = OrderedDict()
@@ -110,7 +116,8 @@ class Recorder:
     def close(self) -> None:
         """Write what waits, for a limited time."""
         if self._thread is not None:
-            self._queue.put(None)
+            self._is_closing.set()
+            self._wake.set()
             self._thread.join(CLOSE_SECONDS)
 
     def _remember(self, session: str) -> None:
@@ -136,26 +143,33 @@ class Recorder:
             self._thread = Thread(target=self._run, name="dragoman-records", daemon=True)
             self._thread.start()
         self._queue.put(job)
+        if isinstance(job, EndedTurn) or self._waiting_bytes > MANY_BYTES:
+            self._wake.set()
         return True
 
     def _run(self) -> None:
-        is_open = True
-        while is_open:
-            jobs = [self._queue.get()]
-            try:
-                while len(jobs) < BATCH:
-                    jobs.append(self._queue.get_nowait())
-            except Empty:
-                pass
-            is_open = None not in jobs
-            taken = [job for job in jobs if job is not None]
-            rows = self._writer.write(taken)
-            with self._lock:
-                self._waiting -= len(taken)
-                self._waiting_bytes -= sum(job.size for job in taken)
-            if rows and self.listeners and self._loop is not None and not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._notify, rows)
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            is_closing = self._is_closing.is_set()
+            while jobs := self._take_jobs():
+                rows = self._writer.write(jobs)
+                with self._lock:
+                    self._waiting -= len(jobs)
+                    self._waiting_bytes -= sum(job.size for job in jobs)
+                if rows and self.listeners and self._loop is not None and not self._loop.is_closed():
+                    self._loop.call_soon_threadsafe(self._notify, rows)
+            if is_closing:
+                break
+            self._is_closing.wait(PAUSE)
         self._writer.close()
+
+    def _take_jobs(self) -> list[PendingBody | EndedTurn]:
+        jobs: list[PendingBody | EndedTurn] = []
+        with suppress(Empty):
+            while len(jobs) < BATCH:
+                jobs.append(self._queue.get_nowait())
+        return jobs
 
     def _notify(self, rows: list[Row]) -> None:
         for row in rows:

@@ -1,80 +1,99 @@
-"""Splits the JSON of a request into segments, so that a conversation stores each of its parts once.
+"""Splits requests into segments, so that a conversation stores each of its parts once.
 
-Each request of a conversation repeats the whole history. The cuts follow the JSON's members and elements, so
-that a longer history has the same first segments. The segments always add up to the input, byte for byte.
+Each request of a conversation repeats the whole history. `RequestMemory` compares a request with the last one
+of its lane from both ends, at the speed of a comparison of memory. Only what is between is split, at the ends
+of messages and blocks. The segments always add up to the request, byte for byte.
 """
 
-from collections.abc import Iterator
-from itertools import pairwise
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
 
-import msgspec
+#: Bytes. Shorter segments are joined with the next one.
+MIN_SEGMENT = 512
+#: Segments at one end of a request from which on they are joined to one list.
+MAX_ENDS = 6
+#: Bytes of requests that are remembered, and lanes.
+MAX_REMEMBERED = 32 * 1024 * 1024
+MAX_LANES = 500
 
-#: Bytes. A part of a larger segment becomes a segment of its own from this size on.
-MIN_PART = 256
-#: Bytes. Larger values are split further.
-MAX_WHOLE = 1024
-#: Levels of JSON below a segment at which it is split. A block of a message of a request is at the third.
-MAX_DEPTH = 5
+#: Where a request is cut. The first group is the end of a list of messages, blocks or tools: new ones are
+#: inserted there. The others end a message or a block; Claude Code moves its cache marks between requests.
+_CUTS = re.compile(
+    rb'(?<=\})(\s*\](?=\s*(?:,\s*"|\}\s*\Z)))|(?<=\}),\s*(?=\{)|(?<=")\s*\}\s*\](?=\s*\})|,\s*"cache_control"'
+)
 
-_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
+#: A lane: requests that continue one another. Session, sub-agent, and the part with its target.
+Lane = tuple[str, str, str]
 
 
-def split_request(body: bytes) -> list[bytes]:
-    """The segments of a request: each member, and each element of its lists. One segment if it is no object.
+class Segment:
+    """A part of a request. The recorder's thread sets the id when the segment is in the file.
 
-    A segment begins after the segment before it: its own separators are its first bytes.
+    `content` is the redacted part of a new segment. `parts`: the segments that this one joins.
     """
-    cuts: list[int] = []
-    for start, end in _find_values(body, 0, len(body)):
-        elements = list(_find_values(body, start, end)) if body[start : start + 1] == b"[" else []
-        cuts += (start, elements[0][0]) if elements else (start, end)
-        cuts += [last for _, last in elements]
-    return _cut(body, cuts)
+
+    __slots__ = ("content", "id", "parts", "raw")
+
+    def __init__(self, raw: bytes, content: bytes = b"", parts: Sequence["Segment"] = ()) -> None:
+        self.raw = raw
+        self.content = content
+        self.parts = parts
+        self.id = 0
 
 
-def split_segment(segment: bytes) -> list[bytes]:
-    """The parts of a large segment: the blocks of a message, the long texts in a block."""
-    if len(segment) <= MAX_WHOLE:
-        return [segment]
-    # The separators before the value are no JSON.
-    start = next((at for at, byte in enumerate(segment[:64]) if byte in b'{["'), 0)
-    cuts: list[int] = []
-    _split_value(segment, start, len(segment), MAX_DEPTH, cuts)
-    return _cut(segment, cuts)
+class RequestMemory:
+    """The last request of each lane, as segments."""
+
+    def __init__(self) -> None:
+        self._lanes: OrderedDict[Lane, list[Segment]] = OrderedDict()
+        #: The lane that was used last, by its part: a new session often begins like another one.
+        self._latest: dict[str, Lane] = {}
+        self._size = 0
+
+    def clear(self) -> None:
+        self._lanes.clear()
+        self._size = 0
+
+    def match(self, lane: Lane, body: bytes) -> tuple[list[Segment], list[Segment], int, int]:
+        """The known segments at the beginning and at the end of a request, and the place between them."""
+        known = self._lanes.get(lane) or self._lanes.get(self._latest.get(lane[2], lane)) or []
+        start, end, first, last = 0, len(body), 0, len(known)
+        while first < last and body.startswith(known[first].raw, start, end):
+            start += len(known[first].raw)
+            first += 1
+        while last > first and body.endswith(known[last - 1].raw, start, end):
+            last -= 1
+            end -= len(known[last].raw)
+        return _join(known[:first]), _join(known[last:]), start, end
+
+    def remember(self, lane: Lane, segments: list[Segment]) -> None:
+        before = self._lanes.pop(lane, ())
+        self._lanes[lane] = segments
+        self._latest[lane[2]] = lane
+        self._size += _measure(segments) - _measure(before)
+        while self._size > MAX_REMEMBERED or len(self._lanes) > MAX_LANES:
+            self._size -= _measure(self._lanes.popitem(last=False)[1])
 
 
-def _split_value(data: bytes, start: int, end: int, depth: int, cuts: list[int]) -> None:
-    for first, last in _find_values(data, start, end):
-        if last - first > MAX_WHOLE:
-            cuts.append(first)
-            if depth:
-                _split_value(data, first, last, depth - 1, cuts)
-        if last - (cuts[-1] if cuts else 0) >= MIN_PART:
-            cuts.append(last)
+def cut_request(data: bytes) -> list[int]:
+    """The places at which a request, or a part of it, is cut. The last one is its end."""
+    places, last = [], 0
+    for found in _CUTS.finditer(data):
+        at = found.start()
+        if at > last and (at - last >= MIN_SEGMENT or found[1] is not None):
+            places.append(at)
+            last = at
+    places.append(len(data))
+    return places
 
 
-def _find_values(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Beginning and end of each member or element of the object or list at this place."""
-    text = memoryview(data)[start:end]
-    values: list[msgspec.Raw]
-    try:
-        values = (
-            _ELEMENTS.decode(text) if data[start : start + 1] == b"[" else [*_MEMBERS.decode(text).values()]
-        )
-    except (ValueError, RecursionError):
-        return
-    position = start
-    for raw in values:
-        value = bytes(raw)
-        # The first bytes find the place, which the comparison proves. Searching for all of them takes longer.
-        at = data.find(value[:32], position, end)
-        if at < 0 or data[at : at + len(value)] != value:
-            continue
-        position = at + len(value)
-        yield at, position
+def _join(segments: list[Segment]) -> list[Segment]:
+    """The same segments, as one list if they are many: a request then has few references."""
+    if len(segments) <= MAX_ENDS:
+        return segments
+    return [Segment(b"".join([segment.raw for segment in segments]), parts=segments)]
 
 
-def _cut(data: bytes, cuts: list[int]) -> list[bytes]:
-    places = sorted({0, *cuts, len(data)})
-    return [data[first:last] for first, last in pairwise(places)]
+def _measure(segments: Sequence[Segment]) -> int:
+    return sum(len(segment.raw) for segment in segments)

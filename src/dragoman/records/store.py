@@ -1,13 +1,15 @@
 """The file of the records: its tables, and the SQL that writes, reads and deletes them.
 
 `turns` has one row per exchange with the columns that lists and filters use. `bodies` names the blocks of
-each content, `blocks` has them: compressed, each once, with the number of their uses. All functions expect an
-open transaction.
+each content, `blocks` has them: compressed, each once, with the number of their uses. A block may be a list
+of other blocks: the beginning of a long conversation is one block for all its requests. All functions expect
+an open transaction.
 """
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
+from itertools import accumulate
 from pathlib import Path
 from threading import local
 from typing import Any, NamedTuple, TypeVar
@@ -57,6 +59,7 @@ COLUMNS: Mapping[str, str] = {
     "level": "TEXT NOT NULL",
 }
 NAMES = tuple(COLUMNS)
+_INSERT_TURN = f"INSERT INTO turns ({', '.join(NAMES)}, details) VALUES (?{', ?' * len(NAMES)})"  # noqa: S608 (own names)
 
 RECORDS_SCHEMA = Schema(
     "records",
@@ -81,6 +84,7 @@ RECORDS_SCHEMA = Schema(
         CREATE TABLE IF NOT EXISTS deletions (number INTEGER NOT NULL);
         INSERT INTO deletions VALUES (0)
         """,  # noqa: S608 (own names)
+        "ALTER TABLE blocks ADD COLUMN is_list INTEGER NOT NULL DEFAULT 0",
     ),
 )
 
@@ -142,7 +146,11 @@ def open_records(file: Path, work: Callable[[sqlite3.Connection], Result]) -> Re
 
 
 def build_block(content: bytes) -> StoredBlock:
-    return StoredBlock(blake2b(content, digest_size=16).digest(), compress(content))
+    return StoredBlock(hash_content(content), compress(content))
+
+
+def hash_content(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()
 
 
 def insert_turn(
@@ -152,27 +160,44 @@ def insert_turn(
     if not row.get("number"):
         found = connection.execute("SELECT MAX(number) FROM turns WHERE session = ?", (row["session"],))
         row = {**row, "number": (found.fetchone()[0] or 0) + 1}
-    columns = ", ".join((*NAMES, "details"))
     values = [row[name] for name in NAMES] + [compress(msgspec.json.encode(details))]
-    marks = ", ".join("?" * len(values))
-    turn = connection.execute(f"INSERT INTO turns ({columns}) VALUES ({marks})", values).lastrowid  # noqa: S608 (own names)
-    for body in bodies:
-        deltas = [now - before for before, now in zip((0, *body.blocks), body.blocks, strict=False)]
-        blob, pieces = msgspec.msgpack.encode(deltas), msgspec.msgpack.encode(body.pieces)
-        connection.execute(
-            "INSERT INTO bodies VALUES (?, ?, ?, ?, ?)",
-            (turn, body.part, body.round, blob, compress(pieces) if body.pieces else b""),
-        )
+    turn = connection.execute(_INSERT_TURN, values).lastrowid
+    connection.executemany(
+        "INSERT INTO bodies VALUES (?, ?, ?, ?, ?)",
+        [
+            (
+                turn,
+                body.part,
+                body.round,
+                _pack(body.blocks),
+                pack_pieces(body.pieces) if body.pieces else b"",
+            )
+            for body in bodies
+        ],
+    )
     return row
 
 
 def insert_block(connection: sqlite3.Connection, block: StoredBlock) -> int:
     """Write a block unless it is there. Returns its id. Its uses are counted by `count_uses`."""
-    found = connection.execute("SELECT id FROM blocks WHERE hash = ?", (block.hash,)).fetchone()
+    return _insert(connection, block.hash, block.data, is_list=False)[0]
+
+
+def insert_list(connection: sqlite3.Connection, blocks: Sequence[int]) -> int:
+    """Write a list of blocks unless it is there. Returns its id."""
+    data = _pack(blocks)
+    number, is_new = _insert(connection, hash_content(b"list" + data), data, is_list=True)
+    if is_new:
+        count_uses(connection, blocks)
+    return number
+
+
+def _insert(connection: sqlite3.Connection, key: bytes, data: bytes, *, is_list: bool) -> tuple[int, bool]:
+    found = connection.execute("SELECT id FROM blocks WHERE hash = ?", (key,)).fetchone()
     if found is not None:
-        return int(found[0])
-    inserted = connection.execute("INSERT INTO blocks (hash, uses, data) VALUES (?, 0, ?)", block)
-    return inserted.lastrowid or 0
+        return int(found[0]), False
+    sql = "INSERT INTO blocks (hash, uses, data, is_list) VALUES (?, 0, ?, ?)"
+    return connection.execute(sql, (key, data, is_list)).lastrowid or 0, True
 
 
 def count_uses(connection: sqlite3.Connection, blocks: Iterable[int], step: int = 1) -> None:
@@ -195,25 +220,47 @@ def read_bodies(connection: sqlite3.Connection, turn: int) -> list[BodyRow]:
     )
     found = []
     for part, number, blob, pieces in rows:
-        block, blocks = 0, []
-        for step in msgspec.msgpack.decode(blob, type=list[int]):
-            block += step
-            blocks.append(block)
         times = msgspec.msgpack.decode(decompress(pieces), type=list[tuple[int, int]]) if pieces else []
-        found.append(BodyRow(part, number, blocks, times))
+        found.append(BodyRow(part, number, _unpack(blob), times))
     return found
+
+
+def expand_lists(connection: sqlite3.Connection, blocks: Sequence[int]) -> list[int]:
+    """The blocks with their lists replaced by the blocks of these."""
+    lists: dict[int, list[int]] = {}
+    unseen = set(blocks)
+    while unseen:
+        found = _select_blocks(connection, unseen, "is_list")
+        lists.update((number, _unpack(data)) for number, data in found)
+        unseen = {each for number, _ in found for each in lists[number]} - lists.keys()
+    expanded: list[int] = []
+    waiting = list(reversed(blocks))
+    while waiting:
+        block = waiting.pop()
+        if block in lists:
+            waiting += reversed(lists[block])
+        else:
+            expanded.append(block)
+    return expanded
 
 
 def read_content(connection: sqlite3.Connection, body: BodyRow) -> bytes:
     """The bytes of one content."""
-    found: dict[int, bytes] = {}
-    wanted = list(set(body.blocks))
+    blocks = expand_lists(connection, body.blocks)
+    found = {number: decompress(data) for number, data in _select_blocks(connection, set(blocks))}
+    return b"".join([found.get(block, b"") for block in blocks])
+
+
+def _select_blocks(
+    connection: sqlite3.Connection, blocks: Iterable[int], condition: str = "1"
+) -> list[tuple[int, bytes]]:
+    wanted, found = list(blocks), []
     for start in range(0, len(wanted), 500):
         some = wanted[start : start + 500]
         marks = ", ".join("?" * len(some))
-        rows = connection.execute(f"SELECT id, data FROM blocks WHERE id IN ({marks})", some)  # noqa: S608 (marks)
-        found.update((number, decompress(data)) for number, data in rows)
-    return b"".join([found.get(block, b"") for block in body.blocks])
+        sql = f"SELECT id, data FROM blocks WHERE id IN ({marks}) AND {condition}"  # noqa: S608 (marks)
+        found += connection.execute(sql, some).fetchall()
+    return found
 
 
 def delete_turns(connection: sqlite3.Connection, turns: Sequence[int]) -> None:
@@ -222,6 +269,10 @@ def delete_turns(connection: sqlite3.Connection, turns: Sequence[int]) -> None:
         for body in read_bodies(connection, turn):
             count_uses(connection, body.blocks, -1)
     connection.executemany("DELETE FROM turns WHERE id = ?", ((turn,) for turn in turns))
+    while lists := connection.execute("SELECT id, data FROM blocks WHERE uses <= 0 AND is_list").fetchall():
+        for number, data in lists:
+            count_uses(connection, _unpack(data), -1)
+            connection.execute("DELETE FROM blocks WHERE id = ?", (number,))
     connection.execute("DELETE FROM blocks WHERE uses <= 0")
     connection.execute("UPDATE deletions SET number = number + 1")
 
@@ -247,3 +298,17 @@ def find_expired(
     limit = min(surplus, DELETED_AT_ONCE)
     found.update(row[0] for row in connection.execute("SELECT id FROM turns ORDER BY id LIMIT ?", (limit,)))
     return sorted(found)
+
+
+def _pack(blocks: Sequence[int]) -> bytes:
+    """The ids, as the difference of each to the one before."""
+    deltas = [now - before for before, now in zip((0, *blocks), blocks, strict=False)]
+    return msgspec.msgpack.encode(deltas)
+
+
+def _unpack(data: bytes) -> list[int]:
+    return list(accumulate(msgspec.msgpack.decode(data, type=list[int])))
+
+
+def pack_pieces(pieces: Sequence[tuple[int, int]]) -> bytes:
+    return compress(msgspec.msgpack.encode(pieces))

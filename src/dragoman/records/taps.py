@@ -6,13 +6,15 @@ ends, and hands the requests to the recorder at once, so that a long stream does
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import NamedTuple
 
 from dragoman.agents import ClientIdentity
 from dragoman.config.provider import TargetName
 from dragoman.config.settings import RecordLevel
-from dragoman.exchange.client import Client, DirectConnection
+from dragoman.exchange.client import ByteConnection, Client, DirectConnection
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.transports import Transport
+from dragoman.records.segments import Segment
 from dragoman.upstream.port import PushReply, UpstreamReply
 from dragoman.wire.sse import Output
 
@@ -23,44 +25,63 @@ MAX_REPLY = 16 * 1024 * 1024
 class PendingBody:
     """A request on its way to the file. The recorder's thread takes the body and sets the other members."""
 
-    __slots__ = ("body", "identity", "is_stored", "owner", "project", "segments", "session", "size")
+    __slots__ = (
+        *("body", "client", "generation", "identity", "is_stored", "owner", "segments", "session", "size"),
+        "target",
+    )
 
     def __init__(
-        self, body: bytes, identity: ClientIdentity | None = None, owner: str = "", *, is_stored: bool = True
+        self,
+        body: bytes,
+        identity: ClientIdentity,
+        owner: str = "",
+        *,
+        is_stored: bool = True,
+        client: "PendingBody | None" = None,
+        target: str = "",
     ) -> None:
         self.body = body
         self.size = len(body)
-        #: The client of a request in which the session and the project are searched.
         self.identity = identity
         self.owner = owner
         #: Whether the contents are stored. Otherwise only the session and the project are taken from them.
         self.is_stored = is_stored
-        #: The hashes of the segments; None if the body was not stored.
-        self.segments: list[bytes] | None = None
-        self.session = identity.session if identity else ""
-        self.project = ""
+        #: The client's request that a request to a target belongs to.
+        self.client = client
+        self.target = target
+        #: The parts of the request; None if the body was not stored.
+        self.segments: list[Segment] | None = None
+        #: Of the writer's memory, when the request was split.
+        self.generation = 0
+        self.session = identity.session
 
 
 class TappedCall:
     """One request to an upstream and its reply. Times are by the event loop's clock."""
 
-    __slots__ = ("dialect", "headers", "is_cut", "pieces", "request", "sent_at", "size", "status", "target")
+    __slots__ = (
+        *("dialect", "headers", "is_cut", "pieces", "request", "sent_at", "size", "status", "target"),
+        "times",
+    )
 
-    def __init__(self, target: TargetName, dialect: str, request: PendingBody, sent_at: float) -> None:
+    def __init__(self, target: TargetName, dialect: str, request: PendingBody | None, sent_at: float) -> None:
         self.target = target
         self.dialect = dialect
         self.request = request
         self.sent_at = sent_at
         self.status = 0
         self.headers: Mapping[str, str] = {}
-        self.pieces: list[tuple[float, bytes]] = []
+        # Two lists: tuples would be work for the garbage collector.
+        self.pieces: list[bytes] = []
+        self.times: list[float] = []
         self.size = 0
         self.is_cut = False
 
     def add(self, now: float, piece: bytes) -> None:
         self.size += len(piece)
         if self.size <= MAX_REPLY:
-            self.pieces.append((now, piece))
+            self.pieces.append(piece)
+            self.times.append(now)
         else:
             self.is_cut = True
 
@@ -82,7 +103,7 @@ class MetaTap:
         return client
 
     def note_request(self, target: TargetName, dialect: str, body: bytes) -> None:
-        self.calls.append(TappedCall(target, dialect, _NO_BODY, self.now()))
+        self.calls.append(TappedCall(target, dialect, None, self.now()))
 
     def wrap_reply(self, reply: UpstreamReply) -> UpstreamReply:
         self.calls[-1].status = reply.status
@@ -103,6 +124,7 @@ class BodyTap(MetaTap):
     ) -> None:
         super().__init__(plan, identity, request)
         self._submit = submit
+        self._body = plan.body
         self.client: TappedClient | None = None
 
     def wrap_client(self, client: Client) -> Client:
@@ -110,11 +132,19 @@ class BodyTap(MetaTap):
         return self.client
 
     def note_request(self, target: TargetName, dialect: str, body: bytes) -> None:
-        self.calls.append(TappedCall(target, dialect, self._submit(PendingBody(body)), self.now()))
+        if body is self._body and self.request is not None:
+            # Forwarded unchanged.
+            request = self.request
+        else:
+            pending = PendingBody(body, self.identity, client=self.request, target=str(target))
+            request = self._submit(pending)
+        self.calls.append(TappedCall(target, dialect, request, self.now()))
 
     def wrap_reply(self, reply: UpstreamReply) -> UpstreamReply:
         call = self.calls[-1]
         call.status, call.headers = reply.status, reply.headers
+        # A long stream does not hold a large request.
+        self._body = b""
         if isinstance(reply, PushReply):
             return TappedPushReply(reply, call, self.now)
         return TappedReply(reply, call, self.now)
@@ -151,17 +181,27 @@ class TappedPushReply(TappedReply):
         self._push_to = reply.push_to if isinstance(reply, PushReply) else None
 
     async def push_to(self, sink: Callable[[bytes], bool]) -> bool:
-        add, now = self._call.add, self._now
+        call, now = self._call, self._now
+        keep_piece, keep_time = call.pieces.append, call.times.append
+        room = MAX_REPLY - call.size
 
         def keep(piece: bytes) -> bool:
-            add(now(), piece)
+            nonlocal room
+            room -= len(piece)
+            if room >= 0:
+                keep_time(now())
+                keep_piece(piece)
             return sink(piece)
 
-        return self._push_to is None or await self._push_to(keep)
+        try:
+            return self._push_to is None or await self._push_to(keep)
+        finally:
+            call.size = MAX_REPLY - room
+            call.is_cut = room < 0
 
 
 class TappedClient:
-    """A client whose replies are kept, as the outputs of the pipeline or as a whole body."""
+    """A client whose replies are kept: as bytes where the connection takes bytes, else as outputs."""
 
     def __init__(self, client: Client, now: Callable[[], float]) -> None:
         self._client = client
@@ -171,12 +211,33 @@ class TappedClient:
         self.ping = client.ping
         self.status = 0
         self.headers: Mapping[str, str] = {}
-        self.outputs: list[tuple[float, Output | bytes]] = []
+        self.outputs: list[Output | bytes] = []
+        self.times: list[float] = []
 
     @property
     def direct(self) -> DirectConnection | None:
         direct = self._client.direct
-        return TappedDirectConnection(direct, self._keep) if direct is not None else None
+        if direct is None:
+            return None
+        keep_output, keep_time, now = self.outputs.append, self.times.append, self._now
+        if isinstance(direct, ByteConnection):
+            encode, write_bytes = direct.encode, direct.write_bytes
+
+            def write(output: Output) -> bool:
+                data = encode(output)
+                keep_time(now())
+                keep_output(data)
+                # An empty piece would end the response.
+                return write_bytes(data) if data else True
+        else:
+            write_output = direct.write
+
+            def write(output: Output) -> bool:
+                keep_time(now())
+                keep_output(output)
+                return write_output(output)
+
+        return TappedDirectConnection(write, direct.wait_until_drained)
 
     def start(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]:
         self.status, self.headers = status, headers
@@ -192,25 +253,16 @@ class TappedClient:
 
     def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> Awaitable[None]:
         self.status, self.headers = status, headers
-        self.outputs.append((self._now(), body))
+        self._keep(body)
         return self._client.respond(status, headers, body)
 
-    def _keep(self, output: Output) -> None:
-        self.outputs.append((self._now(), output))
+    def _keep(self, output: Output | bytes) -> None:
+        self.times.append(self._now())
+        self.outputs.append(output)
 
 
-class TappedDirectConnection:
+class TappedDirectConnection(NamedTuple):
     """The fast way to a client whose replies are kept."""
 
-    def __init__(self, direct: DirectConnection, keep: Callable[[Output], None]) -> None:
-        self.wait_until_drained = direct.wait_until_drained
-        write = direct.write
-
-        def keep_and_write(output: Output) -> bool:
-            keep(output)
-            return write(output)
-
-        self.write = keep_and_write
-
-
-_NO_BODY = PendingBody(b"")
+    write: Callable[[Output], bool]
+    wait_until_drained: Callable[[], Awaitable[None]]

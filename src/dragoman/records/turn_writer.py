@@ -1,9 +1,9 @@
 """`TurnWriter`: writes turns with their contents to the file. It belongs to the recorder's thread."""
 
+import os
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from dragoman.exchange.record import ExchangeRecord
 from dragoman.hub.errors import ConfigError
 from dragoman.records.cache import MIN_CACHED, diagnose_turn
 from dragoman.records.redaction import redact_content, redact_stream
-from dragoman.records.segments import split_request, split_segment
+from dragoman.records.segments import RequestMemory, Segment, cut_request
 from dragoman.records.sessions import find_project, find_session
 from dragoman.records.store import (
     RECORDS_SCHEMA,
@@ -20,10 +20,12 @@ from dragoman.records.store import (
     Row,
     StoredBlock,
     build_block,
+    compress,
     count_uses,
     delete_turns,
     find_expired,
     insert_block,
+    insert_list,
     insert_turn,
     read_deletions,
 )
@@ -34,8 +36,6 @@ from dragoman.wire.sse import Output, encode_sse
 
 #: Turns between two checks of the limits.
 CHECK_EVERY = 50
-#: Segments that are remembered.
-MAX_KNOWN = 20_000
 #: Sessions that are remembered.
 MAX_SESSIONS = 2000
 
@@ -56,10 +56,10 @@ class TurnWriter:
         self._file = file
         self._get_config = get_config
         self._connection: sqlite3.Connection | None = None
-        #: The blocks of each known segment, by the hash of the segment before redaction.
-        self._known: OrderedDict[bytes, tuple[int, ...]] = OrderedDict()
-        #: The redacted blocks of segments that are not in the file yet, by the same hash.
-        self._new: dict[bytes, list[StoredBlock]] = {}
+        self._memory = RequestMemory()
+        #: The ids of segments are valid as long as this has not changed.
+        self._generation = 0
+        self._secrets: tuple[Config | None, list[bytes]] = (None, [])
         self._projects: OrderedDict[str, str] = OrderedDict()
         self._until_check = self._deletions = 0
         #: The prompt tokens of the last turn, by session, sub-agent and target.
@@ -103,39 +103,51 @@ class TurnWriter:
             self._connection = None
 
     def _forget(self) -> None:
-        """After an error: the connection and the remembered blocks may not fit the file."""
-        self._known.clear()
+        """After an error: the connection and the remembered segments may not fit the file."""
+        self._memory = RequestMemory()
+        self._generation += 1
         try:
             self.close()
         except sqlite3.Error:
             self._connection = None
 
     def _prepare(self, job: PendingBody) -> None:
-        """Examine and split a request. The blocks of unknown segments are redacted and compressed."""
+        """Examine and split a request. What the request before it does not have is redacted."""
         body, job.body = job.body, b""
-        if job.identity is not None:
+        if job.client is not None:
+            job.session = job.client.session
+        else:
             job.session = find_session(job.identity, body, job.owner)
-            job.project = self._projects.get(job.session, "") or find_project(body)
-            self._projects[job.session] = job.project
+        if not job.is_stored:
+            return self._find_project(job.session, body)
+        lane = (job.session, job.identity.sub_agent, job.target)
+        head, tail, start, end = self._memory.match(lane, body)
+        raw = body[start:end]
+        if job.client is None:
+            self._find_project(job.session, raw)
+        content = redact_content(raw, self._list_secrets())
+        new, last = [], 0
+        for at in cut_request(raw) if raw else ():
+            new.append(Segment(raw[last:at], content[last:at]))
+            last = at
+        job.segments, job.generation = [*head, *new, *tail], self._generation
+        self._memory.remember(lane, job.segments)
+
+    def _find_project(self, session: str, text: bytes) -> None:
+        """Look for the project of a session in the new text of a request."""
+        if not self._projects.get(session):
+            self._projects[session] = find_project(text)
             if len(self._projects) > MAX_SESSIONS:
                 self._projects.popitem(last=False)
-        if not job.is_stored:
-            return
-        job.segments = []
-        if len(self._new) > MAX_KNOWN:
-            self._new.clear()
-        for segment in split_request(body):
-            key = blake2b(segment, digest_size=16).digest()
-            job.segments.append(key)
-            if key not in self._known and key not in self._new:
-                content = redact_content(segment, self._list_secrets())
-                self._new[key] = [build_block(part) for part in split_segment(content)]
 
     def _list_secrets(self) -> list[bytes]:
         config = self._get_config()
-        values = [key for provider in config.providers.values() for key in provider.keys]
-        values += config.server.keys
-        return [value.reveal().encode() for value in values if len(value.reveal()) >= 6]
+        if self._secrets[0] is not config:
+            values = [key for provider in config.providers.values() for key in provider.keys]
+            values += config.server.keys
+            secrets = [value.reveal().encode() for value in values if len(value.reveal()) >= 6]
+            self._secrets = (config, secrets)
+        return self._secrets[1]
 
     def _write_turns(self, ended: list[EndedTurn]) -> list[Row]:
         if self._connection is None:
@@ -154,7 +166,6 @@ class TurnWriter:
                 connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
-        self._new = {key: blocks for key, blocks in self._new.items() if key not in self._known}
         return rows
 
     def _write_turn(self, connection: sqlite3.Connection, turn: EndedTurn) -> Row:
@@ -188,45 +199,52 @@ class TurnWriter:
         requests = [("client_request", 0, tap.request)]
         requests += [("upstream_request", number, call.request) for number, call in enumerate(tap.calls)]
         for part, number, request in requests:
-            blocks = self._write_request(connection, request)
-            if blocks:
+            if request is not None and request.segments:
+                blocks = self._write_segments(connection, request)
+                count_uses(connection, blocks)
                 yield BodyRow(part, number, blocks, ())
-        for number, call in enumerate(tap.calls):
+        last, blocks = b"", []
+        replies = [("upstream_reply", *each) for each in enumerate(tap.calls)]
+        for part, number, call in replies:
             if call.pieces:
-                yield self._write_stream(connection, "upstream_reply", number, tap.started_at, call.pieces)
+                last = b"".join(call.pieces)
+                blocks = self._write_reply(connection, last)
+                yield BodyRow(part, number, blocks, _list_pieces(call.times, call.pieces, tap.started_at))
         if tap.client is not None and tap.client.outputs:
-            pieces = [(at, _encode(output)) for at, output in tap.client.outputs]
-            yield self._write_stream(connection, "client_reply", 0, tap.started_at, pieces)
+            pieces = [_encode(output) for output in tap.client.outputs]
+            sent = b"".join(pieces)
+            if sent != last:
+                blocks = self._write_reply(connection, sent)
+            else:
+                # Forwarded unchanged.
+                count_uses(connection, blocks)
+            yield BodyRow("client_reply", 0, blocks, _list_pieces(tap.client.times, pieces, tap.started_at))
 
-    def _write_request(self, connection: sqlite3.Connection, request: PendingBody | None) -> list[int]:
-        """The blocks of a request; none if a part of it is lost."""
-        blocks: list[int] = []
-        for key in (request.segments if request else None) or ():
-            known = self._known.get(key)
-            if known is None:
-                if key not in self._new:
-                    return []
-                known = tuple(insert_block(connection, block) for block in self._new[key])
-                self._known[key] = known
-                if len(self._known) > MAX_KNOWN:
-                    self._known.popitem(last=False)
-            blocks += known
+    def _write_segments(self, connection: sqlite3.Connection, request: PendingBody) -> list[int]:
+        """The ids of the segments of a request. Those that are not in the file yet are written."""
+        is_valid = request.generation == self._generation
+        return [self._write_segment(connection, each, is_valid=is_valid) for each in request.segments or ()]
+
+    def _write_segment(self, connection: sqlite3.Connection, segment: Segment, *, is_valid: bool) -> int:
+        if not is_valid:
+            # The file may have lost blocks since the request came.
+            content = redact_content(segment.raw, self._list_secrets())
+            return insert_block(connection, build_block(content))
+        if not segment.id:
+            if segment.parts:
+                parts = [self._write_segment(connection, part, is_valid=True) for part in segment.parts]
+                segment.id = insert_list(connection, parts)
+            else:
+                segment.id = insert_block(connection, build_block(segment.content))
+            segment.content, segment.parts = b"", ()
+        return segment.id
+
+    def _write_reply(self, connection: sqlite3.Connection, content: bytes) -> list[int]:
+        # A reply is unique, and to hash it takes longer than to compress it.
+        data = compress(redact_stream(content, self._list_secrets()))
+        blocks = [insert_block(connection, StoredBlock(os.urandom(16), data))]
         count_uses(connection, blocks)
         return blocks
-
-    def _write_stream(
-        self,
-        connection: sqlite3.Connection,
-        part: str,
-        number: int,
-        started_at: float,
-        pieces: Sequence[tuple[float, bytes]],
-    ) -> BodyRow:
-        content = redact_stream(b"".join([piece for _, piece in pieces]), self._list_secrets())
-        blocks = [insert_block(connection, build_block(content))]
-        count_uses(connection, blocks)
-        times = [(round((at - started_at) * 1000), len(piece)) for at, piece in pieces]
-        return BodyRow(part, number, blocks, times)
 
     def _apply_limits(self, connection: sqlite3.Connection, now: float) -> None:
         limits = self._get_config().records
@@ -244,11 +262,15 @@ class TurnWriter:
     def _check_deletions(self, connection: sqlite3.Connection) -> None:
         """Forget blocks that were deleted since the last look, by this process or by a command."""
         deletions = read_deletions(connection)
-        if deletions != self._deletions and self._known:
-            alive = {row[0] for row in connection.execute("SELECT id FROM blocks")}
-            for key in [key for key, blocks in self._known.items() if not alive.issuperset(blocks)]:
-                del self._known[key]
+        if deletions != self._deletions:
+            self._memory = RequestMemory()
+            self._generation += 1
         self._deletions = deletions
+
+
+def _list_pieces(times: Sequence[float], pieces: Sequence[bytes], started_at: float) -> list[tuple[int, int]]:
+    """The milliseconds since the beginning of the exchange and the length of each piece."""
+    return list(zip([int((at - started_at) * 1000) for at in times], map(len, pieces), strict=True))
 
 
 def _encode(output: Output | bytes) -> bytes:

@@ -36,14 +36,14 @@ class AsgiDirectConnection:
     """Writes a stream to the server's connection without ASGI messages."""
 
     def __init__(self, connection: ServerConnection, transport: Transport) -> None:
-        self._write = connection.write
-        self._encode = transport.encode
+        self.write_bytes = connection.write
+        self.encode = transport.encode
         self.wait_until_drained = connection.wait_until_drained
 
     def write(self, output: Output) -> bool:
-        data = self._encode(output)
+        data = self.encode(output)
         # An empty piece would end the response.
-        return self._write(data) if data else True
+        return self.write_bytes(data) if data else True
 
 
 class AsgiClient:
