@@ -100,6 +100,10 @@ PLACES = {
         lambda values: _write_provider({"payload": [{"remove": ["x"]} | values]}),
         lambda config: config.providers["p"].payload[0],
     ),
+    "[[routes.payload]]": Place(
+        lambda values: _write_route({"payload": [{"remove": ["x"]} | values]}),
+        lambda config: config.routes[0].payload[0],
+    ),
     "[providers.NAME.sessions]": Place(
         lambda values: _write_provider({"sessions": values}, PROGRAM),
         lambda config: config.providers["p"].sessions,
@@ -165,6 +169,8 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ("[rules.when]", "path"): Example(["/claude"], ("/claude",)),
     ("[rules.when]", "hours"): Example("22:00-06:00", "22:00-06:00"),
     ("[rules.when]", "headers"): Example({"x-team": "a*"}, {"x-team": "a*"}),
+    ("[[routes.payload]]", "set"): Example({"a.b": 1}, {"a.b": 1}),
+    ("[[routes.payload]]", "default"): Example({"a": [1]}, {"a": [1]}),
     ("[[routes]]", "weights"): Example([3], (3,)),
     ("[[routes]]", "on_overflow"): Example("p/m", (TargetName("p", "m"),)),
     ("[[routes]]", "on_refusal"): Example("p/m", (TargetName("p", "m"),)),
@@ -195,6 +201,7 @@ OWN_TABLES = {
     ("[providers.NAME]", "governance"),
     ("[providers.NAME]", "payload"),
     ("[providers.NAME]", "sessions"),
+    ("[[routes]]", "payload"),
     ('[providers.NAME.models."MODEL"]', "governance"),
 }
 

@@ -115,6 +115,34 @@ def test_a_rule_can_lead_to_a_route_with_its_settings() -> None:
     assert (result.client.status, result.record.route) == (400, "careful")
 
 
+ROUTE_PAYLOAD = """
+[[providers.side.payload]]
+set = { top_k = 1, seed = 7 }
+[[routes]]
+match = "careful"
+target = "side/x"
+[[routes.payload]]
+models = "x"
+set = { top_k = 2 }
+remove = ["seed"]
+[[routes.payload]]
+models = "other"
+set = { top_k = 3 }
+[[routes]]
+match = "plain"
+target = "side/x"
+"""
+
+
+def test_the_payload_rules_of_a_route_follow_those_of_the_provider() -> None:
+    stage = Stage(ROUTE_PAYLOAD)
+    result = stage.run(anthropic(model="careful"))
+    sent = stage.sent("side")
+    assert (result.client.status, sent["top_k"], "seed" in sent) == (200, 2, False)
+    stage.run(anthropic(model="plain"))
+    assert (stage.sent("side")["top_k"], stage.sent("side")["seed"]) == (1, 7)
+
+
 TAG = "<CCR-SUBAGENT-MODEL>side,small</CCR-SUBAGENT-MODEL>"
 
 

@@ -1,4 +1,4 @@
-"""Reads `[[providers.NAME.payload]]`."""
+"""Reads `[[providers.NAME.payload]]` and `[[routes.payload]]`."""
 
 import math
 
@@ -16,7 +16,7 @@ _OWN_MEMBERS = {
 
 
 def read_payload(table: TomlTable) -> tuple[PayloadRule, ...]:
-    """The payload rules of a provider, in their order."""
+    """The payload rules of a provider or a route, in their order."""
     rules = []
     found: list[ConfigError] = []
     for entry in table.tables("payload"):

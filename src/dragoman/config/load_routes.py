@@ -9,6 +9,7 @@ from dragoman.config.agents import read_session_changes
 from dragoman.config.document import TomlTable
 from dragoman.config.governance import read_governance_changes
 from dragoman.config.key_kinds import read_keys
+from dragoman.config.load_payload import read_payload
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes
 from dragoman.config.model import Config, Route
 from dragoman.config.provider import TargetName
@@ -54,6 +55,7 @@ def _read_route(table: TomlTable, providers: Mapping[str, object], earlier: Mapp
         targets=targets,
         on_overflow=read_targets(table, "on_overflow", providers),
         on_refusal=read_targets(table, "on_refusal", providers),
+        payload=read_payload(table),
         session_limits=read_session_changes(table),
         governance=read_governance_changes(table),
     )

@@ -77,6 +77,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         TEXTS,
         Doc("The gateway's own tools for these requests; default: those of the provider."),
     ] = None
+    payload: Annotated[
+        tuple[PayloadRule, ...], TABLES, Doc("Edits of the JSON of these requests, after the provider's.")
+    ] = ()
     record: Annotated[
         RecordLevel | None, Doc("How much of these exchanges is recorded; see `record` of `[records]`.")
     ] = None
@@ -180,5 +183,6 @@ def list_tables() -> tuple[KeyTable, ...]:
         KeyTable("[rules.when]", read_keys(RuleConditions), RuleConditions),
         KeyTable("[[prompts]]", read_keys(PromptRule), PromptRule),
         KeyTable("[[routes]]", read_keys(Route), Route),
+        KeyTable("[[routes.payload]]", read_keys(PayloadRule), PayloadRule),
         KeyTable("[routes.governance]", governance_keys(), Governance),
     )

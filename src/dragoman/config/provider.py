@@ -164,9 +164,9 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         facts = self.merge_facts(model, only_stated=only_stated)
         return Profile(dialect=self.wire_dialect, provider=self.name, model=model, **facts)
 
-    def find_payload(self, model: str) -> tuple[PayloadRule, ...]:
-        """The payload rules for one of the provider's models."""
-        return tuple(rule for rule in self.payload if fnmatchcase(model, rule.models))
+    def find_payload(self, model: str, route: tuple[PayloadRule, ...] = ()) -> tuple[PayloadRule, ...]:
+        """The payload rules for one of the provider's models, then those of the route."""
+        return tuple(rule for rule in (*self.payload, *route) if fnmatchcase(model, rule.models))
 
     def find_model_governance(self, model: str) -> dict[str, object]:
         """The changes of `governance` for one model."""

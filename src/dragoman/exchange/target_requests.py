@@ -14,6 +14,7 @@ from dragoman.exchange.selection import compute
 from dragoman.exchange.tools import ExchangeTools
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.request import Effort, ReasoningSettings, Request
+from dragoman.pipeline.payload import PayloadRule
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
 from dragoman.routing.choose import RouteChoice
@@ -55,6 +56,7 @@ class TargetRequestBuilder:
         build = partial(
             self._build_edited,
             model=target.model,
+            payload=choice.route.payload,
             strict=choice.route.strict,
             edit=partial(set_effort, effort=choice.effort) if choice.effort else None,
         )
@@ -74,10 +76,12 @@ class TargetRequestBuilder:
         except ClientProtocolError as error:
             return error
 
-    def _build_edited(self, provider: Provider, model: str, **options: Any) -> TargetRequest:
-        """Build the request, and apply the provider's payload rules to it."""
+    def _build_edited(
+        self, provider: Provider, model: str, payload: tuple[PayloadRule, ...], **options: Any
+    ) -> TargetRequest:
+        """Build the request, and apply the payload rules of the provider and of the route to it."""
         target_request = self._plan.build_target_request(provider, model, **options)
-        rules = provider.find_payload(model) if provider.payload else ()
+        rules = provider.find_payload(model, payload) if provider.payload or payload else ()
         if rules:
             target_request.apply_payload(rules)
         return target_request

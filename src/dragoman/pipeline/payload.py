@@ -1,4 +1,4 @@
-"""Payload rules: edits of the JSON that goes to a provider, as its configuration says.
+"""Payload rules: edits of the JSON that goes to a provider, as the configuration says.
 
 A path has steps between dots: `thinking.type`, `messages.0.name`, `tools.*.strict`. In a list, a step is an
 index (`-1`: the last item) or `*` (every item).
@@ -25,7 +25,7 @@ _REASONS: dict[Operation, str] = {
 
 
 class PayloadRule(msgspec.Struct, frozen=True, kw_only=True):
-    """`[[providers.NAME.payload]]`: conditions and edits, which apply in the order of the fields."""
+    """A table of `payload` of a provider or a route: conditions and edits, in the order of the fields."""
 
     models: Annotated[str, Doc("The names of the models; `*` matches any part.")] = "*"
     when_present: Annotated[str, Doc("Only if the request has a value at this path, such as `tools`.")] = ""
