@@ -1,8 +1,13 @@
 """Each fact is explained with the strongest source that states it."""
 
+from pathlib import Path
+
+import pytest
+
 from dragoman.config.load import load
 from dragoman.config.model_facts import ExplainedFact, SourcedValue, explain_facts
 from dragoman.config.provider import Provider
+from dragoman.hub.errors import ConfigError
 
 TEXT = '[providers.deepseek]\napi_key = "k"\n[providers.deepseek.models."*"]\nimages = true\nstop_limit = 4\n'
 
@@ -33,6 +38,26 @@ def test_facts_come_in_the_order_of_the_documentation_and_plain() -> None:
     assert list(known)[:3] == ["images", "documents", "audio"]
     assert known["choices"].value == ["auto", "named", "none", "required"]
     assert known["choices"].source == "dialect openai_chat"
+
+
+@pytest.mark.rule("C24")
+def test_instructions_come_from_a_file_beside_the_configuration(tmp_path: Path) -> None:
+    text = """
+[providers.plan]
+dialect = "openai_responses"
+base_url = "http://127.0.0.1:9"
+[providers.plan.models."*"]
+instructions = "file:codex.md"
+"""
+    path = str(tmp_path / "dragoman.toml")
+    with pytest.raises(ConfigError, match=r"line 6: .*instructions: cannot read the file"):
+        load(text, path, {})
+    (tmp_path / "codex.md").write_text(" \n", "utf-8")
+    with pytest.raises(ConfigError, match="the file is empty"):
+        load(text, path, {})
+    (tmp_path / "codex.md").write_text("You are Codex.\n", "utf-8")
+    profile = load(text, path, {}).providers["plan"].build_profile("gpt-6")
+    assert profile.facts.instructions == "You are Codex.\n"
 
 
 def test_facts_of_the_dialect_alone_are_left_out_by_default() -> None:

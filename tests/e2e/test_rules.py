@@ -178,5 +178,26 @@ def test_codex_and_gemini_cli_trigger_their_rules(
     assert {each.provider for each in tour.conversation.turns} == {provider}, gateway.tail()
 
 
+TEMPLATE = "You are a coding agent of this server."
+
+
+@pytest.mark.rule("C24")
+@pytest.mark.parametrize("client", [CODEX_PLAIN, CLAUDE_CODE], ids=["codex", "claude-code"])
+def test_a_server_that_expects_its_own_instructions_gets_them(
+    client: Client, stage: Stage, tmp_path: Path
+) -> None:
+    url = stage.upstream.base_url("openai_responses", "plan")
+    facts = f'models."*".instructions = "{TEMPLATE}"\napi_key = "{UPSTREAM_KEY}"'
+    provider = f'[providers.plan]\ndialect = "openai_responses"\nbase_url = "{url}"\n{facts}\n'
+    gateway = stage.gateway("template", f'default = "plan"\n{provider}')
+    steps = (Turn(uses=(Use("run", "echo seen >> trail.txt"),)), Turn(text=LAST_WORDS))
+    tour = visit(stage, client, gateway.url, CLIENT_KEY, tmp_path / "home", steps=steps)
+    assert (tour.outcome.exit, tour.trail()) == (0, ["seen"]), tour.outcome.output
+    assert {each.body["instructions"] for each in tour.conversation.turns} == {TEMPLATE}
+    # The agent's own system text is still there.
+    texts = [str(each.body["input"]) for each in tour.conversation.turns]
+    assert all("'developer'" in text and len(text) > 10_000 for text in texts)
+
+
 async def _run(client: Client, errand: Errand) -> Outcome:
     return await client.run(client, errand)

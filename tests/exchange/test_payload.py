@@ -79,14 +79,36 @@ def test_later_rounds_of_a_reply_are_edited_too() -> None:
     assert not any("stream_options" in body for body in sent)
 
 
+class InputItem(msgspec.Struct):
+    role: str = ""
+    content: object = None
+
+
+class ResponsesBody(msgspec.Struct):
+    instructions: str
+    input: list[InputItem]
+
+
+@pytest.mark.rule("C24")
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_responses_server_gets_its_own_instructions_from_every_client(dialect: str) -> None:
     upstream = ScriptedUpstream(script("openai_responses", events_of("good day")))
-    rule = PayloadRule(set={"instructions": "You are a coding agent."})
-    made = msgspec.structs.replace(provider("up", "openai_responses"), payload=(rule,))
-    outcome = run(Bench({"up": upstream}, [made]).run_exchange(question(dialect, more=SYSTEM[dialect])))
-    sent = msgspec.json.decode(upstream.calls[0].body, type=dict[str, object])
-    assert sent["instructions"] == "You are a coding agent."
-    assert b"own system text" not in upstream.calls[0].body
-    assert outcome.client.status == 200
-    assert "instructions: set by a payload rule" in outcome.client.headers["x-dragoman-losses"]
+    facts: dict[str, object] = {"instructions": "You are a coding agent."}
+    made = msgspec.structs.replace(provider("up", "openai_responses"), models={"*": facts})
+    bench = Bench({"up": upstream}, [made])
+    for _ in range(2):
+        assert run(bench.run_exchange(question(dialect, more=SYSTEM[dialect]))).client.status == 200
+    first, again = (msgspec.json.decode(call.body, type=ResponsesBody) for call in upstream.calls)
+    assert first.instructions == again.instructions == "You are a coding agent."
+    own = first.input[0]
+    assert (own.role, OWN in str(own.content)) == ("developer", True)
+    assert str(first.input).count(OWN) == 1
+
+
+@pytest.mark.rule("C24")
+def test_instructions_that_are_already_there_are_not_repeated() -> None:
+    upstream = ScriptedUpstream(script("openai_responses", events_of("good day")))
+    made = msgspec.structs.replace(provider("up", "openai_responses"), models={"*": {"instructions": OWN}})
+    run(Bench({"up": upstream}, [made]).run_exchange(question("anthropic", more=SYSTEM["anthropic"])))
+    sent = msgspec.json.decode(upstream.calls[0].body, type=ResponsesBody)
+    assert (sent.instructions, OWN in str(sent.input)) == (OWN, False)

@@ -21,6 +21,8 @@ from dragoman.providers.prices import Prices, read_prices
 
 #: The name of the source for facts in the learned file.
 LEARNED_SOURCE = "learned"
+#: The beginning of a value that names a file with the text.
+FILE = "file:"
 #: The keys of the learned file.
 _LEARNED_ROOT = {"providers": ConfigKey(TABLE, "Learned facts, by provider.")}
 _LEARNED_PROVIDER = {"models": ConfigKey(TABLE, "Learned facts, by model.")}
@@ -32,7 +34,21 @@ def read_models(provider: TomlTable) -> FactsByModel:
     for name, table in provider.table("models").named_tables():
         table.check(model_keys())
         models[name] = {key: value for key, value in table.values.items() if key != "governance"}
+        if table.text("instructions").startswith(FILE):
+            models[name]["instructions"] = _read_instructions(table)
     return models
+
+
+def _read_instructions(table: TomlTable) -> str:
+    """The text of the file that `instructions` names, relative to the folder of the configuration."""
+    path = Path(table.file).absolute().parent / table.text("instructions").removeprefix(FILE).strip()
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise table.error(f"cannot read the file: {error}", "instructions") from None
+    if not text.strip():
+        raise table.error("the file is empty", "instructions")
+    return text
 
 
 def build_layers(preset_name: str, preset: Preset, learned: FactsByModel) -> tuple[FactLayer, ...]:

@@ -296,7 +296,7 @@ class RequestPlan:
         if request.tools and not fitted.tools:
             _refuse_lost_search(request)
         is_unchanged = msgspec.structs.replace(fitted, model=request.model) == request
-        if can_forward and is_unchanged and _has_limit_field(request, facts):
+        if can_forward and is_unchanged and _has_limit_field(request, facts) and not facts.instructions:
             losses = Losses()
             body, lane = self._patch(fitted.model, facts)
             patched = remove_fields(body, facts.refused_fields, losses)

@@ -144,6 +144,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         ),
     ] = "inline"
     developer_role: Annotated[bool, Doc("The role `developer` is supported.")] = True
+    instructions: Annotated[
+        str,
+        Doc(
+            "A text or `file:PATH`: the `instructions` of every Responses request. The client's own system "
+            "text follows as a developer message."
+        ),
+    ] = ""
     turns_required: Annotated[bool, Doc("A request with system messages only is refused.")] = False
     alternation: Annotated[bool, Doc("User and assistant turns must alternate.")] = False
     joins_text: Annotated[bool, Doc("The model receives the texts of one turn as one text.")] = False

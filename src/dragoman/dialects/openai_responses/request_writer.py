@@ -47,6 +47,10 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
     if request.model or target.model:
         body["model"] = target.model or request.model
     instructions, turns = _split_instructions(request.turns, own=own)
+    if target.instructions and instructions != target.instructions:
+        if instructions:
+            turns = (Turn(role="developer", blocks=(Text(text=instructions),)), *turns)
+        instructions = target.instructions
     if instructions:
         body["instructions"] = instructions
     _write_input(body, request, turns, target, losses, own=own)
