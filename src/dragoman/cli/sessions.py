@@ -10,7 +10,17 @@ from dragoman.cli.admin import AdminClient, admin_options
 from dragoman.cli.formats import format_json, format_table, json_option
 
 #: Events that are counted, in the order in which they are printed.
-_EVENTS = ("spawned", "continued", "replayed", "evicted", "expired", "timed_out", "denied", "crashed")
+_EVENTS = (
+    "spawned",
+    "continued",
+    "forwarded",
+    "replayed",
+    "evicted",
+    "expired",
+    "timed_out",
+    "denied",
+    "crashed",
+)
 
 
 @click.group()

@@ -98,6 +98,13 @@ class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
     pooler: Annotated[
         bool, Doc("The address leads to a pooler such as PgBouncer: use no prepared statements.")
     ] = False
+    address: Annotated[
+        str,
+        Doc(
+            "The address by which the other gateways reach this one, such as `http://10.0.0.5:8484`."
+            " Default: `server.host`, or the address by which this machine reaches the database."
+        ),
+    ] = ""
 
 
 class ResponsesSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from dragoman.exchange.watchdog import WatchdogTimer
 from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.healing.learned import LearnedFacts
 from dragoman.healing.refused_seals import RefusedSeals
+from dragoman.peers.calls import SharedCalls
 from dragoman.routing.health import TargetHealth
 from dragoman.routing.pools import PoolState
 from dragoman.storage.port import StateStorage
@@ -54,6 +55,7 @@ class Gateway:
         self.clock = clock or self.storage.clock
         self.random = random
         self.accounts = Accounts(self.storage, self.clock)
+        self.calls = SharedCalls(self.storage, self.clock)
         self.health = TargetHealth()
         self.pools = PoolState()
         self.learned = LearnedFacts(self.storage, self.clock)
@@ -107,6 +109,7 @@ class Gateway:
             self._release(snapshot)
         if self._closing:
             await asyncio.wait(self._closing)
+        await self.calls.close()
         await self.learned.close()
         await self.accounts.close()
         await self.storage.close()
@@ -114,7 +117,8 @@ class Gateway:
     def _build_upstream(self, provider: Provider) -> Upstream:
         if provider.name in self._upstreams:
             return self._upstreams[provider.name]
-        return build_upstream(provider, find_state_folder(self.config, os.environ))
+        calls = self.calls if self.calls.is_announced else None
+        return build_upstream(provider, find_state_folder(self.config, os.environ), calls)
 
     def _release(self, snapshot: ConfigSnapshot) -> None:
         self._earlier.discard(snapshot)

@@ -33,6 +33,7 @@ from dragoman.server.managed_settings import respond_settings
 from dragoman.server.metrics import handle_metrics
 from dragoman.server.models import build_count_body, build_models_body
 from dragoman.server.paths import Endpoint, list_turn_paths, separate_entry
+from dragoman.server.peer_turns import PeerTurns
 from dragoman.server.reload import ConfigReloader
 from dragoman.server.request import ClientDisconnected, HttpRequest, Receive
 from dragoman.server.responses_api import Handler, ResponsesEndpoints, refuse_over_http
@@ -77,6 +78,7 @@ class App:
         self.reloader = ConfigReloader(gateway, read)
         self.exchanges = OpenExchanges()
         self.responses = ResponsesEndpoints(gateway, self.exchanges)
+        self.peer_turns = PeerTurns(gateway, self.responses.service.limit)
         self.state = ServerState(
             gateway, self.exchanges, self.metrics, self.reloader, gateway.clock(), self.recorder, siblings
         )
@@ -118,7 +120,7 @@ class App:
         """Refuse new exchanges. The open ones get so much time; then they end with an error."""
         self.exchanges.is_closing = True
         await self.responses.runs.close()
-        await self.exchanges.drain(seconds)
+        await asyncio.gather(self.exchanges.drain(seconds), self.peer_turns.drain(seconds))
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -154,6 +156,9 @@ class App:
             await self._refuse(request, error.failure)
 
     async def _handle(self, request: HttpRequest) -> None:
+        if request.endpoint is not None and request.endpoint.name == "peer":
+            # A gateway calls by an address that no client uses, so its host is not one of `server.hosts`.
+            return await self.peer_turns.handle(request)
         await self._check_origin(request)
         endpoint = _require_endpoint(request)
         handle_own = self._own_handlers.get(endpoint.name)

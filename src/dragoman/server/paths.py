@@ -28,6 +28,7 @@ _ANY = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _OWN = (
     (r"/admin(?:/.*)?", "admin", _ANY),
     (r"/metrics", "metrics", READ),
+    (r"/gateway/calls", "peer", POST),
     (r"/\.well-known/oauth-authorization-server", "sign_in", READ),
     (r"/oauth/(?:device_authorization|token|revoke)", "sign_in", POST),
     (r"/session", "session", READ),

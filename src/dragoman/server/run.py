@@ -19,6 +19,7 @@ from dragoman.server.access import check_exposure
 from dragoman.server.admin_endpoint import AdminEndpoint
 from dragoman.server.app import App
 from dragoman.server.connection import Connection, SocketConnection
+from dragoman.server.peer_turns import find_addresses
 from dragoman.server.reload_signal import has_terminal
 from dragoman.server.siblings import Siblings
 from dragoman.storage.port import StateStorage
@@ -146,6 +147,8 @@ def serve(
     raise_open_files()
     remove_leftovers(find_state_folder(config, os.environ))
     gateway = Gateway(config, storage=storage)
+    if storage.is_shared or sibling_ports:
+        gateway.calls.announce(*find_addresses(config, listeners))
     traces = config.telemetry.traces
     spans = build_tracer(traces, lambda: gateway.config) if traces else None
     siblings = Siblings(sibling_ports, admin_token) if sibling_ports and admin_token else None

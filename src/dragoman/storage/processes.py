@@ -13,10 +13,15 @@ def build_process_name() -> str:
     return f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
 
 
+def is_same_host(name: str) -> bool:
+    """Whether the process runs on this machine, or on one with the same name."""
+    return name.rpartition(" ")[0].rpartition(" ")[0] == socket.gethostname()
+
+
 def is_process_gone(name: str) -> bool:
     """Whether the process has certainly ended. False for other hosts: their processes are not visible."""
-    host, _, number = name.rpartition(" ")[0].rpartition(" ")
-    if os.name != "posix" or host != socket.gethostname() or not number.isdecimal():
+    number = name.rpartition(" ")[0].rpartition(" ")[2]
+    if os.name != "posix" or not is_same_host(name) or not number.isdecimal():
         return False
     try:
         os.kill(int(number), 0)

@@ -6,7 +6,7 @@ admin API find them with `isinstance`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -31,6 +31,8 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: str = ""
     #: Identity of the caller, used to keep callers' sessions apart. Empty if the gateway asks for no key.
     caller: str = ""
+    #: Owner of the session, if another gateway has identified the caller and forwarded the request.
+    owner: str = ""
 
 
 class UpstreamReply(Protocol):
@@ -59,6 +61,28 @@ async def read_to_end(pieces: AsyncIterator[bytes], seconds: float) -> None:
                 pass
     except (TimeoutError, UpstreamFailed):
         pass
+
+
+class CallLeases(Protocol):
+    """The calls for which sessions wait, shared by gateways. A result may arrive at any of them."""
+
+    async def find_secret(self) -> bytes:
+        """The secret that all gateways have; empty if it cannot be read."""
+        ...
+
+    def hold(self, session: str, owner: str, calls: Collection[str], seconds: float) -> None:
+        """Lease the calls for which a session waits. Without calls, end its leases."""
+        ...
+
+    async def wait_until_written(self) -> None:
+        """Wait a short time until the other gateways can find the leases."""
+        ...
+
+    async def forward(
+        self, provider: str, owner: str, calls: Collection[str], request: UpstreamRequest
+    ) -> UpstreamReply | None:
+        """The reply of the gateway that waits for one of the calls; None if no other gateway does."""
+        ...
 
 
 @runtime_checkable

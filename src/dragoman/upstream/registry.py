@@ -13,7 +13,7 @@ from dragoman.config.provider import Provider
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.providers.local_programs import LOCAL_PROGRAMS
 from dragoman.upstream.http.upstream import HttpUpstream
-from dragoman.upstream.port import Upstream, UpstreamReply, UpstreamRequest
+from dragoman.upstream.port import CallLeases, Upstream, UpstreamReply, UpstreamRequest
 
 
 class UnusableUpstream:
@@ -34,8 +34,11 @@ class UnusableUpstream:
 class LocalUpstreamModule(Protocol):
     """The module `upstream` of the package of a local program."""
 
-    def build_upstream(self, provider: Provider, state: Path) -> Upstream:
-        """Build the upstream of a provider. `state` is the folder for files that outlive the process."""
+    def build_upstream(self, provider: Provider, state: Path, leases: CallLeases | None) -> Upstream:
+        """Build the upstream of a provider. `state` is the folder for files that outlive the process.
+
+        `leases` are those of several gateways or workers; None if there is only one.
+        """
         ...
 
     async def check_program(self, provider: Provider) -> str:
@@ -55,13 +58,13 @@ def _load(name: str) -> LocalUpstreamModule:
     return cast(LocalUpstreamModule, import_module(f"dragoman.upstream.{name}.upstream"))
 
 
-def build_upstream(provider: Provider, state: Path) -> Upstream:
-    """Build the upstream of a provider. `state` is the folder for files that outlive the process."""
+def build_upstream(provider: Provider, state: Path, leases: CallLeases | None = None) -> Upstream:
+    """Build the upstream of a provider. See `LocalUpstreamModule`."""
     if provider.obstacle:
         return UnusableUpstream(provider)
     if provider.program is None:
         return HttpUpstream(provider)
-    return _load(provider.dialect).build_upstream(provider, state)
+    return _load(provider.dialect).build_upstream(provider, state, leases)
 
 
 async def check_program(provider: Provider) -> str:

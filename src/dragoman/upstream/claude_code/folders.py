@@ -44,13 +44,16 @@ class SessionFolders:
         self._secret = b""
         self.records = SessionRecords(self._state / "records")
 
-    def open(self) -> int:
-        """Create the folder and clean up after dead gateways. Return how many processes were killed."""
+    def open(self, secret: bytes = b"") -> int:
+        """Create the folder and clean up after dead gateways. Return how many processes were killed.
+
+        `secret` signs session ids; gateways with the same secret recognise each other's ids.
+        """
         try:
             self._state.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
             self._state.chmod(_PRIVATE)
             with _exclusive(self._state):
-                self._secret = _read_secret(self._state / "secret")
+                self._secret = secret or _read_secret(self._state / "secret")
                 killed = _remove_dead(self._state)
                 self._own.mkdir(mode=_PRIVATE)
                 self._lock = _lock(self._own)

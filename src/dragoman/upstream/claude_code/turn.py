@@ -121,7 +121,8 @@ class TurnReply:
     """The reply of a turn, as the port knows it.
 
     If the process ends before the caller has received anything, `restart` begins the turn again in a new
-    session, once. `drop` removes a session that cannot be used any more.
+    session, once. `drop` removes a session that cannot be used any more. `wait_until_parked` waits until
+    other gateways know the calls of a reply.
     """
 
     def __init__(
@@ -131,6 +132,7 @@ class TurnReply:
         drop: Callable[[ClaudeSession], None],
         *,
         stream: bool,
+        wait_until_parked: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.status = 200
         self.headers: Mapping[str, str] = _build_headers(turn.session.id)
@@ -138,6 +140,7 @@ class TurnReply:
         self._restart: Callable[[], Awaitable[SessionTurn]] | None = restart
         self._drop = drop
         self._stream = stream
+        self._wait_until_parked = wait_until_parked
         self._is_closed = False
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -163,6 +166,9 @@ class TurnReply:
                 raise
             if self._stream:
                 self._restart = None
+            if self._wait_until_parked is not None and self._turn.session.state == "parked":
+                # The result may come to another gateway as soon as the caller has the end of the reply.
+                await self._wait_until_parked()
             return piece
 
     async def _read_all(self) -> bytes:

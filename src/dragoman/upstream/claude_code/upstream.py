@@ -26,7 +26,7 @@ from dragoman.upstream.claude_code.session_pool import SessionCounters, SessionP
 from dragoman.upstream.claude_code.tools import build_placeholder_tools, read_tools
 from dragoman.upstream.claude_code.transcript import has_question
 from dragoman.upstream.claude_code.turn import FixedReply, SessionTurn, TurnReply
-from dragoman.upstream.port import UpstreamReply, UpstreamRequest
+from dragoman.upstream.port import CallLeases, UpstreamReply, UpstreamRequest
 
 __all__ = ["ClaudeCodeUpstream", "build_upstream", "check_program", "remove_leftovers"]
 
@@ -47,7 +47,7 @@ class SessionRequest:
         self.model = request.model
         self.stream = request.stream
         self.session = request.headers.get("x-session-id", "")
-        self.owner = _identify_owner(request)
+        self.owner = request.owner or _identify_owner(request)
         #: None: the request does not mention tools, so the session keeps its own.
         self.tools = read_tools(body)
         choice = body.get("tool_choice")
@@ -70,9 +70,10 @@ class SessionRequest:
 class ClaudeCodeUpstream:
     """One provider of the dialect `claude_code`. `state` is the folder for the sessions' files."""
 
-    def __init__(self, provider: Provider, state: Path) -> None:
+    def __init__(self, provider: Provider, state: Path, leases: CallLeases | None = None) -> None:
         self._provider = provider
         self._state = state
+        self._leases = leases
         self._opening = asyncio.Lock()
         self._pool: SessionPool | None = None
         self._counters = SessionCounters()
@@ -107,6 +108,8 @@ class ClaudeCodeUpstream:
             await session.wait_until_settled()
             decision = asked.match(pool)
             session = pool.get(decision.session) if decision.step == "continue" else None
+        if session is None and (reply := await self._forward(asked, decision, request)) is not None:
+            return reply
         is_long = any(len(item.key) > MAX_LIVE_RESULT for item in asked.conversation.results)
         if session is not None and is_long:
             pool.end(session)
@@ -126,6 +129,19 @@ class ClaudeCodeUpstream:
                 return self._continue(pool, asked, session)
             case _:
                 return await self._begin(pool, asked, decision.session)
+
+    async def _forward(
+        self, asked: SessionRequest, decision: Match, request: UpstreamRequest
+    ) -> UpstreamReply | None:
+        """The reply of another gateway or worker, if the session that waits for the results is there."""
+        calls = [item.id for item in asked.conversation.results]
+        is_unknown = decision.step in ("replay", "not_found", "repeat_calls")
+        if self._leases is None or request.owner or not calls or not is_unknown:
+            return None
+        reply = await self._leases.forward(self._provider.name, asked.owner, calls, request)
+        if reply is not None:
+            self._counters.forwarded += 1
+        return reply
 
     def _continue(self, pool: SessionPool, asked: SessionRequest, session: ClaudeSession) -> UpstreamReply:
         self._counters.continued += 1
@@ -198,15 +214,17 @@ class ClaudeCodeUpstream:
             except ProcessEnded as ended:
                 raise process_crashed(str(ended)) from None
 
-        return TurnReply(turn, restart, pool.end, stream=asked.stream)
+        wait = self._leases.wait_until_written if self._leases is not None else None
+        return TurnReply(turn, restart, pool.end, stream=asked.stream, wait_until_parked=wait)
 
     async def _open_pool(self) -> SessionPool:
         async with self._opening:
             if self._pool is None:
                 sdk = await load_sdk()
                 folders = SessionFolders(self._state)
-                self._counters.orphans += await asyncio.to_thread(folders.open)
-                self._pool = SessionPool(self._provider, sdk, folders, self._counters)
+                secret = await self._leases.find_secret() if self._leases is not None else b""
+                self._counters.orphans += await asyncio.to_thread(folders.open, secret)
+                self._pool = SessionPool(self._provider, sdk, folders, self._counters, self._leases)
             return self._pool
 
     async def close(self) -> None:
@@ -248,9 +266,9 @@ def _write_thinking_arguments(body: Json) -> tuple[str, ...]:
     return tuple(arguments)
 
 
-def build_upstream(provider: Provider, state: Path) -> ClaudeCodeUpstream:
+def build_upstream(provider: Provider, state: Path, leases: CallLeases | None = None) -> ClaudeCodeUpstream:
     """See `upstream.registry`."""
-    return ClaudeCodeUpstream(provider, state)
+    return ClaudeCodeUpstream(provider, state, leases)
 
 
 async def check_program(provider: Provider) -> str:

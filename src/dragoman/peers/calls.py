@@ -1,0 +1,235 @@
+"""`SharedCalls`: leases of waiting calls, and the requests between the gateways that hold them."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+
+import msgspec
+
+from dragoman.hub.errors import ConfigError, Failure, UpstreamFailed
+from dragoman.peers.forwarding import (
+    PATH,
+    ForwardedRequest,
+    FrameDecoder,
+    build_headers,
+    is_signed,
+    keep_headers,
+)
+from dragoman.peers.store import (
+    PEERS_SCHEMA,
+    CallLease,
+    PeerAddress,
+    delete_leases,
+    find_holder,
+    find_secret,
+    write_leases,
+)
+from dragoman.storage.port import StateStorage
+from dragoman.storage.processes import build_process_name, is_same_host
+from dragoman.upstream.http.connection import HttpConnection, HttpReply
+from dragoman.upstream.http.connector import Connector, read_origin
+from dragoman.upstream.port import UpstreamReply, UpstreamRequest
+
+LOGGER = logging.getLogger("dragoman")
+
+#: Seconds until another gateway accepts a connection, and until it has found the session.
+CONNECT_SECONDS = 3.0
+HEAD_SECONDS = 10.0
+#: Seconds that the end of a reply waits for its lease. Without the lease, the next request is replayed.
+WRITE_SECONDS = 2.0
+#: Seconds for which a lease is kept if sessions have no limit.
+MAX_LEASE = 86_400.0
+LOST = "the gateway that holds the session has ended its reply early"
+
+
+class PeerReply:
+    """The reply of another gateway."""
+
+    def __init__(self, reply: HttpReply) -> None:
+        self.status = 200
+        self.headers = keep_headers(reply.headers)
+        self._reply = reply
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        decoder = FrameDecoder()
+        async for data in self._reply.pieces():
+            if piece := decoder.feed(data):
+                yield piece
+        if decoder.failure is not None:
+            raise UpstreamFailed(decoder.failure)
+        if not decoder.is_complete:
+            raise _build_failure(LOST)
+
+    def close(self) -> None:
+        self._reply.close()
+
+
+class SharedCalls:
+    """The leases of one gateway process. `clock` gives the date by the clock of the state."""
+
+    def __init__(self, storage: StateStorage, clock: Callable[[], float]) -> None:
+        storage.add_schema(PEERS_SCHEMA)
+        self._storage = storage
+        self._clock = clock
+        self._peer: PeerAddress | None = None
+        self._secret = b""
+        #: Leases that are not written yet, by session.
+        self._changed: dict[str, CallLease] = {}
+        self._has_leases = False
+        self._writing: asyncio.Task[None] | None = None
+
+    @property
+    def is_announced(self) -> bool:
+        return self._peer is not None
+
+    def announce(self, address: str, local: str = "") -> None:
+        """Share the calls from now on, under the address by which the other gateways reach this one."""
+        self._peer = PeerAddress(build_process_name(), address, local)
+
+    async def find_secret(self) -> bytes:
+        """The secret that all gateways with this state have; empty if the state does not answer."""
+        if not self._secret:
+            try:
+                self._secret = await self._storage.run(find_secret)
+            except ConfigError as error:
+                LOGGER.warning("the secret of the gateways cannot be read: %s", error)
+        return self._secret
+
+    def hold(self, session: str, owner: str, calls: Collection[str], seconds: float) -> None:
+        """Lease the calls for which a session waits. Without calls, end its leases."""
+        if not calls and not self._has_leases:
+            return
+        self._has_leases = True
+        self._changed[session] = CallLease(
+            session=session, owner=owner, calls=tuple(calls), seconds=min(seconds or MAX_LEASE, MAX_LEASE)
+        )
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
+    async def wait_until_written(self) -> None:
+        """Wait a short time until the leases are stored, so that another gateway can find them."""
+        if self._writing is not None:
+            await asyncio.wait((self._writing,), timeout=WRITE_SECONDS)
+
+    async def _write(self) -> None:
+        peer = self._peer
+        try:
+            while self._changed and peer is not None:
+                leases, self._changed = tuple(self._changed.values()), {}
+                now = self._clock()
+                await self._storage.run(lambda transaction: write_leases(transaction, peer, leases, now))  # noqa: B023 (awaited)
+        except ConfigError as error:
+            LOGGER.warning("calls that wait cannot be stored: %s", error)
+        finally:
+            self._writing = None
+
+    async def forward(
+        self, provider: str, owner: str, calls: Collection[str], request: UpstreamRequest
+    ) -> UpstreamReply | None:
+        """Send the request to the gateway that waits for one of the calls. None: replay it from its history.
+
+        None also if that gateway does not answer: its session is lost.
+        """
+        holder = await self._find_holder(owner, calls)
+        if self._peer is None or holder is None or holder.gateway == self._peer.gateway:
+            return None
+        forwarded = ForwardedRequest(
+            gateway=holder.gateway,
+            provider=provider,
+            owner=owner,
+            calls=tuple(calls),
+            model=request.model,
+            stream=request.stream,
+            key=request.key,
+            session=request.headers.get("x-session-id", ""),
+            body=request.body,
+        )
+        reply = await self._send(holder, forwarded)
+        return PeerReply(reply) if reply is not None else None
+
+    async def relay(self, request: ForwardedRequest) -> HttpReply | None:
+        """Pass a request on to the worker of this machine that holds its session."""
+        holder = None if request.is_relayed else await self._find_holder(request.owner, request.calls)
+        if holder is None or not holder.local or not is_same_host(holder.gateway):
+            return None
+        return await self._send(holder, msgspec.structs.replace(request, is_relayed=True))
+
+    def is_own(self, request: ForwardedRequest) -> bool:
+        return self._peer is not None and request.gateway == self._peer.gateway
+
+    async def is_authentic(self, headers: Mapping[str, str]) -> bool:
+        """Whether another gateway with this state has signed the request."""
+        return self.is_announced and is_signed(await self.find_secret(), headers, self._clock())
+
+    async def close(self) -> None:
+        """Delete the leases: the sessions end with the gateway."""
+        if self._writing is not None:
+            await asyncio.wait((self._writing,))
+        if self._has_leases and self._peer is not None:
+            await self._forget(self._peer)
+
+    async def _find_holder(self, owner: str, calls: Collection[str]) -> PeerAddress | None:
+        now = self._clock()
+        try:
+            return await self._storage.read(
+                lambda transaction: find_holder(transaction, owner, tuple(calls), now)
+            )
+        except ConfigError as error:
+            LOGGER.warning("calls that wait cannot be looked up: %s", error)
+            return None
+
+    async def _send(self, holder: PeerAddress, request: ForwardedRequest) -> HttpReply | None:
+        secret = await self.find_secret()
+        address = holder.local if holder.local and is_same_host(holder.gateway) else holder.address
+        begun = time.monotonic()
+        try:
+            reply = await _post(address, msgspec.msgpack.encode(request), secret, self._clock())
+        except (OSError, UnicodeError, UpstreamFailed, ConfigError) as error:
+            LOGGER.warning(
+                "the gateway at %s does not answer after %.1f s: %s; the conversation is replayed",
+                address,
+                time.monotonic() - begun,
+                str(error) or type(error).__name__,
+            )
+            await self._forget(holder)
+            return None
+        if reply.status == 200:
+            return reply
+        reply.close()
+        return None
+
+    async def _forget(self, peer: PeerAddress) -> None:
+        try:
+            await self._storage.run(lambda transaction: delete_leases(transaction, peer.gateway))
+        except ConfigError as error:
+            LOGGER.warning("calls that wait cannot be deleted: %s", error)
+
+
+async def _post(address: str, body: bytes, secret: bytes, now: float) -> HttpReply:
+    """Send a signed request, and wait for the head of the reply. The connection is used once."""
+    origin = read_origin(address, "the address of a gateway")
+    loop = asyncio.get_running_loop()
+    headers = {
+        "host": origin.authority,
+        "content-type": "application/msgpack",
+        "content-length": str(len(body)),
+        "connection": "close",
+        **build_headers(secret, body, now),
+    }
+    lines = [f"POST {PATH} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    async with asyncio.timeout(CONNECT_SECONDS):
+        connector = Connector(origin, None, verify=True)
+        connection = await connector.open(lambda: HttpConnection(loop, HttpConnection.abort))
+    reply = connection.send(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), body, _build_failure)
+    try:
+        async with asyncio.timeout(HEAD_SECONDS):
+            await reply.wait_for_head()
+    except BaseException:
+        reply.close()
+        raise
+    return reply
+
+
+def _build_failure(reason: str) -> UpstreamFailed:
+    return UpstreamFailed(Failure(kind="server", status=502, message=f"another gateway: {reason}"))

@@ -1,0 +1,98 @@
+"""The tables of peers and their SQL. All functions expect an open transaction."""
+
+import secrets
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from dragoman.storage.database import Schema
+from dragoman.storage.port import Transaction
+
+PEERS_SCHEMA = Schema(
+    "peers",
+    (
+        """
+CREATE TABLE IF NOT EXISTS peer_secret (number INTEGER PRIMARY KEY, secret TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS parked_calls (
+    call TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    session TEXT NOT NULL,
+    gateway TEXT NOT NULL,
+    address TEXT NOT NULL,
+    local TEXT NOT NULL,
+    expires REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS parked_calls_by_session ON parked_calls (session)
+""",
+    ),
+)
+
+
+class PeerAddress(msgspec.Struct, frozen=True):
+    """A gateway process. `local` is an address for processes of the same machine; perhaps empty."""
+
+    gateway: str
+    address: str
+    local: str = ""
+
+
+class CallLease(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls for which a session waits. Without calls, it waits no more."""
+
+    session: str
+    owner: str
+    calls: tuple[str, ...] = ()
+    #: Seconds from now.
+    seconds: float = 0.0
+
+
+async def find_secret(transaction: Transaction) -> bytes:
+    """The secret of all gateways with this state. The first one that asks creates it."""
+    await transaction.execute(
+        "INSERT INTO peer_secret (number, secret) VALUES (1, $1) ON CONFLICT (number) DO NOTHING",
+        secrets.token_hex(32),
+    )
+    row = await transaction.fetch_one("SELECT secret FROM peer_secret WHERE number = 1")
+    return bytes.fromhex(row[0]) if row else b""
+
+
+async def write_leases(
+    transaction: Transaction, peer: PeerAddress, leases: Collection[CallLease], now: float
+) -> None:
+    """Replace the leases of these sessions. Leases whose time is over are deleted too."""
+    await transaction.execute("DELETE FROM parked_calls WHERE expires < $1", now)
+    await transaction.execute_many(
+        "DELETE FROM parked_calls WHERE session = $1 AND gateway = $2",
+        [(lease.session, peer.gateway) for lease in leases],
+    )
+    await transaction.execute_many(
+        "INSERT INTO parked_calls (call, owner, session, gateway, address, local, expires)"
+        " VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (call) DO UPDATE SET owner = excluded.owner,"
+        " session = excluded.session, gateway = excluded.gateway, address = excluded.address,"
+        " local = excluded.local, expires = excluded.expires",
+        [
+            (call, lease.owner, lease.session, *msgspec.structs.astuple(peer), now + lease.seconds)
+            for lease in sorted(leases, key=lambda each: each.session)
+            for call in sorted(lease.calls)
+        ],
+    )
+
+
+async def find_holder(
+    transaction: Transaction, owner: str, calls: Sequence[str], now: float
+) -> PeerAddress | None:
+    """The gateway that waits for one of the calls."""
+    places = ", ".join(f"${number + 3}" for number in range(len(calls)))
+    row = await transaction.fetch_one(
+        f"SELECT gateway, address, local FROM parked_calls"  # noqa: S608 (only places)
+        f" WHERE owner = $1 AND expires >= $2 AND call IN ({places}) LIMIT 1",
+        owner,
+        now,
+        *calls,
+    )
+    return PeerAddress(*row) if row else None
+
+
+async def delete_leases(transaction: Transaction, gateway: str) -> None:
+    """Delete all leases of a gateway that has ended."""
+    await transaction.execute("DELETE FROM parked_calls WHERE gateway = $1", gateway)

@@ -1,0 +1,103 @@
+"""Claude Code behind two gateways with one PostgreSQL, and behind two workers of one gateway."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests import postgres
+from tests.e2e.claude_code import CALCULATE, Caller, Heard, Talk, config
+from tests.e2e.gateway import Gateway
+from tests.e2e.stage import Stage
+from tests.e2e.test_claude_code_lives import SUM
+
+
+class Pair:
+    """Two gateways that share a state."""
+
+    def __init__(self, stage: Stage, folder: Path, url: str) -> None:
+        inner = stage.gateway_to("anthropic", keeps_model=True)
+        text = f'[state]\nurl = "{url}"\ntimeout = 20.0\n' + config(inner.url)
+        self._stage = stage
+        self.folders = [folder / name for name in ("first", "second")]
+        self.gateways = [Gateway(text, each) for each in self.folders]
+        for gateway in self.gateways:
+            stage.run(gateway.start())
+        self.callers = [Caller(stage, gateway) for gateway in self.gateways]
+
+    def close(self) -> None:
+        for gateway in self.gateways:
+            self._stage.run(gateway.stop())
+
+
+@pytest.fixture
+def pair(stage: Stage, tmp_path: Path) -> Iterator[Pair]:
+    url = postgres.create_schema()
+    pair = Pair(stage, tmp_path, url)
+    yield pair
+    pair.close()
+    postgres.drop_schema(url)
+
+
+def ask_and_move(pair: Pair) -> tuple[Talk, Heard]:
+    """A conversation whose call waits at the first gateway, and whose caller turns to the second."""
+    talk = pair.callers[0].talk(SUM, streams=True)
+    asked = talk.say("add 123 and 456", tools=[CALCULATE])
+    assert pair.callers[0].counts()["parked"] == 1
+    talk.caller = pair.callers[1]
+    talk.result(asked.calls[0], "579")
+    return talk, asked
+
+
+def test_a_parked_call_is_answered_through_another_gateway(stage: Stage, pair: Pair) -> None:
+    async def post(headers: dict[str, str]) -> int:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{pair.gateways[0].url}/gateway/calls", data=b"x", headers=headers) as reply,
+        ):
+            return reply.status
+
+    talk, asked = ask_and_move(pair)
+    # Only gateways with the same state may send results.
+    assert stage.run(post({})) == 403
+    signed = {"x-dragoman-date": "1", "x-dragoman-digest": "0" * 64, "x-dragoman-signature": "0" * 64}
+    assert stage.run(post(signed)) == 403
+    answered = talk.send()
+    assert (answered.content, answered.session) == ("The result is 579.", asked.session)
+    assert len(talk.heard) == 2
+    first, second = (caller.counts() for caller in pair.callers)
+    assert (first["spawned"], first["continued"], first["parked"]) == (1, 1, 0)
+    assert (second["spawned"], second["replayed"], second["forwarded"]) == (0, 0, 1)
+    assert talk.problems == []
+
+
+def test_a_parked_call_of_a_gateway_that_was_killed_is_replayed(stage: Stage, pair: Pair) -> None:
+    talk, asked = ask_and_move(pair)
+    stage.run(pair.gateways[0].kill())
+    # The session's name was issued by the other gateway.
+    answered = talk.send(session=asked.session)
+    assert answered.content == "The result is 579."
+    assert talk.result_heard(asked.calls[0]) == "579"
+    assert pair.callers[1].counts()["replayed"] == 1
+
+
+def test_all_workers_answer_the_calls_of_a_session(stage: Stage, tmp_path: Path) -> None:
+    """Each request is a new connection, which the system gives to any of the workers."""
+    inner = stage.gateway_to("anthropic", keeps_model=True)
+    gateway = Gateway(f"[server]\nworkers = 2\n{config(inner.url)}", tmp_path)
+    stage.run(gateway.start())
+    try:
+        caller = Caller(stage, gateway)
+        talk = caller.talk([*[SUM[0]] * 8, SUM[1]])
+        asked = talk.say("add 123 and 456", tools=[CALCULATE])
+        for _ in range(8):
+            assert len(asked.calls) == 1
+            talk.result(asked.calls[0], "579")
+            asked = talk.send()
+        assert asked.content == "The result is 579."
+        # `sessions` adds up the counts of all workers.
+        counts = caller.counts()
+        assert (counts["spawned"], counts["replayed"], counts["continued"]) == (1, 0, 8)
+    finally:
+        stage.run(gateway.stop())
