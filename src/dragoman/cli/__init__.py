@@ -1,13 +1,12 @@
 """The `dragoman` command.
 
 - `main`: the root command and the table of subcommands. Each subcommand is imported when it is called.
-- `serve`: `serve`. `run`: `run` and `env`. `init`, `import_`, `config`, `models`, `keys`, `usage`,
-  `activity`, `doctor`, `page`, `sessions`: the commands of these names. `status`: `status` and `reload`.
-  `translate`: `translate` and `check`.
+- `serve`: `serve`. `background`: `start`, `stop` and `logs`. `run`: `run` and `env`. `status`: `status` and
+  `reload`. `translate`: `translate` and `check`. Other modules have the name of their command.
 - `agents`: how each agent is connected to the gateway.
 - `statusline`: the status line of Claude Code.
 - `connection`: the gateway's address, key and model for an agent, and the search for a running gateway.
-- `process`: runs a gateway in this process; writes and reads the notice of its address.
+- `process`: runs a gateway in this process. `notices`: files by which commands find running gateways.
 - `admin`: the client of the admin API.
 - `files`: input files, private files and the state database.
 - `formats`: shared options, amounts, dates, tables and JSON.

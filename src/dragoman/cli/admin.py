@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.cli.connection import check_url, gateway_url
 from dragoman.cli.formats import config_option
-from dragoman.cli.process import read_notice
+from dragoman.cli.notices import read_notice
 from dragoman.config.find import find_config, find_config_path, find_state_folder
 from dragoman.config.model import Config
 from dragoman.config.settings import Secret

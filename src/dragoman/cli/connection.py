@@ -1,5 +1,6 @@
 """Where the gateway is: its address, the options `--url`, `--key` and `--model`, and running gateways."""
 
+import os
 import shutil
 import socket
 import sys
@@ -19,6 +20,7 @@ from dragoman.cli.agents import Agent, GatewayAccess, ModelLimits
 from dragoman.cli.completion import complete_models
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option
+from dragoman.cli.notices import find_live_notice
 from dragoman.config.find import identify_config
 from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
@@ -186,10 +188,23 @@ class RunningGateway(msgspec.Struct, frozen=True):
 
 def find_running(config: Config) -> RunningGateway | None:
     """The gateway that runs at the configured address; None if there is none."""
-    url = gateway_url(config)
-    host = url.removeprefix("http://").rpartition(":")[0].strip("[]")
+    return _identify(gateway_url(config), config)
+
+
+def find_own_gateway(config: Config) -> RunningGateway | None:
+    """The gateway that runs with this configuration file, at any address, or the one at its address."""
+    notice = find_live_notice(config.path, os.environ)
+    if notice and not notice.is_child:
+        found = _identify(notice.url, config)
+        if found and found.is_own:
+            return found
+    return find_running(config)
+
+
+def _identify(url: str, config: Config) -> RunningGateway | None:
+    parts = urlsplit(url)
     try:
-        with socket.create_connection((host, config.server.port), timeout=0.5) as connection:
+        with socket.create_connection((parts.hostname or "", parts.port or 80), timeout=0.5) as connection:
             # A gateway accepts connections before it is ready to answer.
             connection.settimeout(ANSWER_TIMEOUT)
             connection.sendall(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")

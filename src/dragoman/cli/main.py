@@ -13,6 +13,9 @@ from dragoman.hub.errors import ConfigError, DragomanError
 COMMANDS: dict[str, tuple[str, str]] = {
     "setup": ("dragoman.cli.setup:setup", "Find a model, test it, write the configuration, start an agent."),
     "serve": ("dragoman.cli.serve:serve", "Serve the APIs of all agents on one port."),
+    "start": ("dragoman.cli.background:start", "Start the gateway in the background."),
+    "stop": ("dragoman.cli.background:stop", "Stop the running gateway."),
+    "logs": ("dragoman.cli.background:logs", "Show the log of the gateway in the background."),
     "status": ("dragoman.cli.status:status", "Show what the running gateway does."),
     "reload": ("dragoman.cli.status:reload", "Reload the configuration of the running gateway."),
     "sessions": ("dragoman.cli.sessions:sessions", "List, show and end sessions of Claude Code."),
@@ -42,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("dragoman.cli.translate:check", "Check a recorded stream against the rules of its dialect."),
 }
 #: Names of other programs for the same thing.
-RENAMED = {"init": ["setup"], "start": ["serve"]}
+RENAMED = {"init": ["setup"], "log": ["logs"]}
 
 
 class LazyGroup(click.Group):

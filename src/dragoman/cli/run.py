@@ -28,7 +28,7 @@ from dragoman.cli.connection import (
     build_access,
     check_answer,
     check_url,
-    find_running,
+    find_own_gateway,
     gateway_url,
     program_name,
 )
@@ -141,7 +141,7 @@ def _add_status_line(agent: Agent, launch: AgentLaunch, own: tuple[str, ...]) ->
 
 def _find_gateway(config: Config, log_path: str | None, key: str, stack: ExitStack) -> tuple[str, bool]:
     """The URL of the running gateway with this configuration, or of a new one; and whether it is new."""
-    running = find_running(config)
+    running = find_own_gateway(config)
     is_started = running is None or not running.is_own
     if running is not None and is_started:
         click.echo(

@@ -1,5 +1,6 @@
 """`dragoman status` and `dragoman reload`: what the running gateway does, and a new configuration for it."""
 
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,8 @@ import click
 from dragoman.accounts.errors import format_amount
 from dragoman.cli.admin import AdminClient, admin_options
 from dragoman.cli.formats import format_json, format_table, json_option
+from dragoman.cli.notices import find_live_notice
+from dragoman.config.find import find_config_path
 
 #: Open exchanges that are listed one by one.
 LISTED = 10
@@ -64,17 +67,23 @@ def status(path: str | None, url: str, tools: bool, watch: bool, as_json: bool) 
         report = client.call("GET", "/admin/status")
         if watch and not as_json:
             click.clear()
-        _print_status(report, client.url, tools=tools, as_json=as_json)
+        _print_status(report, client.url, tools=tools, as_json=as_json, log=_find_log(path, client.url))
         if not watch:
             return
         time.sleep(WATCH_INTERVAL)
 
 
-def _print_status(report: dict[str, Any], url: str, *, tools: bool, as_json: bool) -> None:
+def _find_log(path: str | None, url: str) -> str:
+    """The log file of the gateway at this address, if it runs in the background on this machine."""
+    notice = find_live_notice(find_config_path(path, os.environ), os.environ)
+    return notice.log if notice and notice.url == url else ""
+
+
+def _print_status(report: dict[str, Any], url: str, *, tools: bool, as_json: bool, log: str) -> None:
     if as_json:
-        click.echo(format_json(report))
+        click.echo(format_json({**report, "gateway": {**report["gateway"], "log": log}}))
         return
-    for line in format_tools(report["tools"]) if tools else format_status(report, url, time.time()):
+    for line in format_tools(report["tools"]) if tools else format_status(report, url, time.time(), log):
         click.echo(line)
 
 
@@ -96,11 +105,13 @@ def reload(path: str | None, url: str) -> None:
         click.echo(f"  takes effect after a restart: {', '.join(report['needs_restart'])}", err=True)
 
 
-def format_status(report: dict[str, Any], url: str, now: float) -> Iterator[str]:
-    """The lines of `dragoman status`. `now` is the current time."""
+def format_status(report: dict[str, Any], url: str, now: float, log: str = "") -> Iterator[str]:
+    """The lines of `dragoman status`. `now` is the current time, `log` the file of a background gateway."""
     gateway = report["gateway"]
     closing = ", shutting down" if gateway["state"] == "closing" else ""
     yield f"dragoman {gateway['version']} at {url}, up {format_span(gateway['uptime'])}{closing}"
+    if log:
+        yield f"in the background, log: {log}"
     yield from _format_config(report["config"], now)
     yield ""
     yield from _format_targets(report["targets"])

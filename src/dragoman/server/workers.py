@@ -126,8 +126,9 @@ class Supervisor:
             os._exit(status)
 
     def _stop(self, _number: int, _frame: object) -> None:
+        # After the second signal a worker waits for no exchange.
+        self._signal(signal.SIGINT if self._is_stopping else signal.SIGTERM)
         self._is_stopping = True
-        self._signal(signal.SIGTERM)
 
     def _hang_up(self, number: int, frame: object) -> None:
         """Reload all workers. A closing terminal sends the same signal: then stop."""

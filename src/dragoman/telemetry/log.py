@@ -1,6 +1,7 @@
 """Structured log lines on standard error: one line per exchange, as short text, as text or as JSON.
 
-A terminal gets short lines, unless `verbose` asks for all fields. A file or a pipe gets all fields.
+A terminal and the log file of a gateway in the background get short lines, unless `verbose` asks for all
+fields. Another file or a pipe gets all fields.
 
 Any value can come from outside. Control characters are escaped, so they never reach a terminal.
 """
@@ -10,11 +11,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from dragoman.hub.errors import Failure
+from dragoman.telemetry.log_file import LogFile, LogFileHandler
 from dragoman.telemetry.short_line import ShortLine
 
 if TYPE_CHECKING:
@@ -34,8 +37,9 @@ GOVERNANCE = "governance"
 
 #: How much is logged: short lines on a terminal, all fields, or only failures.
 LogDetail = Literal["normal", "verbose", "quiet"]
-#: The detail of the log, as the only element.
+#: The detail of the log, as the only element; and the log file, if there is one.
 _details: list[LogDetail] = ["normal"]
+_log_files: list[LogFile] = []
 
 MAX_PATH = 200
 #: Characters of a text in a header, a span or a log line.
@@ -49,12 +53,16 @@ _NOT_PRINTABLE = re.compile(r"[^ -~]")
 
 
 class LogFormatter(logging.Formatter):
-    """`text`: the time, the message and `key=value`; `json`: one JSON object per line; `short`: for eyes."""
+    """`text`: the time, the message and `key=value`; `json`: one JSON object per line; `short`: for eyes.
 
-    def __init__(self, style: str) -> None:
+    `is_file`: the lines are read later, so they have the date, and no colours.
+    """
+
+    def __init__(self, style: str, *, is_file: bool = False) -> None:
         super().__init__()
         self._is_json = style == "json"
-        has_colours = not os.environ.get("NO_COLOR")
+        self._time_format = "%Y-%m-%d %H:%M:%S" if is_file else "%H:%M:%S"
+        has_colours = not is_file and not os.environ.get("NO_COLOR")
         self._short = ShortLine(has_colours=has_colours) if style == "short" else None
         self._second = 0
         self._time = ""
@@ -68,7 +76,7 @@ class LogFormatter(logging.Formatter):
             return msgspec.json.encode({**entry, **({"trace": trace} if trace else {}), **fields}).decode()
         if int(record.created) != self._second:
             self._second = int(record.created)
-            self._time = self.formatTime(record, "%H:%M:%S")
+            self._time = self.formatTime(record, self._time_format)
         if self._short is not None and message == EXCHANGE:
             values = {name: _escape(each) if isinstance(each, str) else each for name, each in fields.items()}
             return f"{self._time} {self._short.format(values)}"
@@ -97,14 +105,20 @@ def set_detail(detail: LogDetail) -> None:
     _details[:] = [detail]
 
 
+def use_log_file(path: Path) -> None:
+    """Write standard output, standard error and all log lines to this file. Call it before anything else."""
+    _log_files[:] = [LogFile(path)]
+
+
 def set_up_logging(style: str) -> None:
     """Send all log lines to standard error in this style, `text` or `json`. May be called again."""
     (detail,) = _details
     # Finding these values costs more than writing the line, and no line contains them.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    handler = logging.StreamHandler(sys.stderr)
-    is_short = style == "text" and detail != "verbose" and sys.stderr.isatty()
-    handler.setFormatter(LogFormatter("short" if is_short else style))
+    file = _log_files[0] if _log_files else None
+    handler = LogFileHandler(file) if file else logging.StreamHandler(sys.stderr)
+    is_short = style == "text" and detail != "verbose" and (file is not None or sys.stderr.isatty())
+    handler.setFormatter(LogFormatter("short" if is_short else style, is_file=file is not None))
     if is_short:
         # The line of the exchange has the number of changes.
         handler.addFilter(lambda record: record.levelno > logging.INFO or record.msg != GOVERNANCE)
