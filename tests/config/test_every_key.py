@@ -12,7 +12,7 @@ from dragoman.config.load import load
 from dragoman.config.model import Config, KeyTable, list_tables
 from dragoman.config.provider import TargetName
 from dragoman.config.rules import RuleConditions
-from dragoman.config.settings import Secret, SessionSettings, Timeouts
+from dragoman.config.settings import ClaudeCodeSessions, Secret, Timeouts
 from dragoman.config.tools import SearchMapping
 from dragoman.governance.guard.rules import read_rules
 from dragoman.hub.errors import ConfigError
@@ -257,7 +257,7 @@ def test_the_tables_below_a_table_are_covered() -> None:
     assert set(PLACES) == {table.heading for table in list_tables()}
     config = _load(_write_provider({"governance": {"tools": "auto"}, "sessions": {"limit": 3}}, PROGRAM))
     provider = config.providers["p"]
-    assert (provider.governance.tools, provider.sessions) == ("auto", SessionSettings(limit=3))
+    assert (provider.governance.tools, provider.sessions) == ("auto", ClaudeCodeSessions(limit=3))
 
 
 def test_a_program_without_an_address_is_named_in_the_error() -> None:

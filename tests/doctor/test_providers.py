@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.config.model import Config
 from dragoman.config.provider import Provider
-from dragoman.config.settings import Secret, SessionSettings
+from dragoman.config.settings import ClaudeCodeSessions, Secret
 from dragoman.doctor.environment import check_providers
 from dragoman.doctor.findings import Finding
 from dragoman.hub.errors import Failure, UpstreamFailed
@@ -115,7 +115,9 @@ def test_claude_code_is_looked_for_on_this_machine(tmp_path: Path) -> None:
     config = Config(
         providers={
             "claude": Provider(
-                name="claude", dialect="claude_code", sessions=SessionSettings(command=str(executable))
+                name="claude",
+                dialect="claude_code",
+                sessions=ClaudeCodeSessions(command=str(executable)),
             )
         }
     )

@@ -118,7 +118,7 @@ class UsageLedger:
         self._write_after(0)
 
     def add_usage(self, key: UsageKey, counts: UsageCounts, *, is_settled: bool) -> None:
-        """Add an exchange to the statistics of this hour, whatever the hour of `key` is.
+        """Add an exchange to the statistics of this hour. The hour of `key` is ignored.
 
         `is_settled`: `settle` has charged the key already.
         """

@@ -4,7 +4,7 @@
 never fails: a client that no row of `AGENTS` describes is identified by its `user-agent` alone.
 
 - `identity`: `ClientIdentity`, `identify_client`, and the table `AGENTS` with one `AgentHeaders` per agent.
-- `request_classes`: `classify` tells the user's work from titles, probes, compaction and other chores.
+- `request_classes`: `classify` separates the user's work from titles, probes, compaction and other chores.
 - `instructions`: what an agent writes into the system text: its project, markers of roles, the model's tag.
 
 Logs, usage, metrics, limits per session, routing rules and records all use this identity, so that they agree

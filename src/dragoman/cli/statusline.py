@@ -66,7 +66,7 @@ def build_line(given: Json, found: Json) -> str:
     parts = [click.style(_clean(model), bold=True) if model else "", _describe_context(given, found)]
     cost = _number(_object(given, "cost"), "total_cost_usd")
     if is_known:
-        # Claude Code computes the cost with Anthropic's prices, whatever model answers.
+        # Claude Code computes the cost with Anthropic's prices, for any model that answers.
         unknown = found.get("cost_usd") is None
         parts.append("cost unknown" if unknown else f"${_number(found, 'cost_usd'):.2f}")
     elif cost and not found:

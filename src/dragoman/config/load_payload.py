@@ -8,7 +8,7 @@ from dragoman.config.mistakes import collect_mistakes, raise_mistakes
 from dragoman.hub.errors import ConfigError
 from dragoman.pipeline.payload import PayloadRule
 
-#: The gateway sets these members itself, and reads the reply as they say.
+#: The gateway sets these members itself, and they decide how it reads the reply.
 _OWN_MEMBERS = {
     "model": "the model is that of the target; use a route or a rule",
     "stream": "the client decides whether its reply is streamed",

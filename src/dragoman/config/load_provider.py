@@ -19,7 +19,7 @@ from dragoman.config.mistakes import read_each
 from dragoman.config.model_facts import build_layers, read_models
 from dragoman.config.provider import FactsByModel, Provider, list_dialects
 from dragoman.config.secrets import PREFIX, Environment, read_preset_secret, read_secret, read_secrets
-from dragoman.config.settings import Secret, SessionSettings, Timeouts, is_loopback
+from dragoman.config.settings import ClaudeCodeSessions, Secret, Timeouts, is_loopback
 from dragoman.dialects.registry import DIALECTS
 from dragoman.hub.errors import suggest_spelling
 from dragoman.providers.local_programs import LOCAL_PROGRAMS, LocalProgram
@@ -232,10 +232,10 @@ def _read_timeouts(table: TomlTable) -> Timeouts:
     return timeouts.build(Timeouts)
 
 
-def _read_sessions(table: TomlTable, program: LocalProgram | None) -> SessionSettings:
+def _read_sessions(table: TomlTable, program: LocalProgram | None) -> ClaudeCodeSessions:
     if "sessions" in table.values and not (program and program.has_sessions):
         known = tuple(dialect for dialect, program in LOCAL_PROGRAMS.items() if program.has_sessions)
         raise table.error(f"only a provider of dialect {quote_choices(known)} has sessions", "sessions")
     sessions = table.table("sessions")
-    sessions.check(read_keys(SessionSettings))
-    return sessions.build(SessionSettings)
+    sessions.check(read_keys(ClaudeCodeSessions))
+    return sessions.build(ClaudeCodeSessions)

@@ -20,11 +20,11 @@ from dragoman.config.prompts import PromptRule
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.rules import DEFAULT_ROLES, ROLES, Rule, RuleConditions
 from dragoman.config.settings import (
+    ClaudeCodeSessions,
     RecordLevel,
     RecordSettings,
     ResponsesSettings,
     ServerSettings,
-    SessionSettings,
     StateSettings,
     TelemetrySettings,
     Timeouts,
@@ -176,7 +176,7 @@ def list_tables() -> tuple[KeyTable, ...]:
         KeyTable("[providers.NAME]", read_keys(Provider), Provider),
         KeyTable("[providers.NAME.timeouts]", read_keys(Timeouts), Timeouts),
         KeyTable("[[providers.NAME.payload]]", read_keys(PayloadRule), PayloadRule),
-        KeyTable("[providers.NAME.sessions]", read_keys(SessionSettings), SessionSettings),
+        KeyTable("[providers.NAME.sessions]", read_keys(ClaudeCodeSessions), ClaudeCodeSessions),
         # Defaults of facts depend on the dialect.
         KeyTable('[providers.NAME.models."MODEL"]', model_keys()),
         KeyTable("[[rules]]", read_keys(Rule), Rule),

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from dragoman.config.key_kinds import FLAG_OR_TEXT, TABLE, TABLES, TEXT_OR_TEXTS, TEXTS, integer, one_name_of
-from dragoman.config.settings import Secret, SessionSettings, Timeouts
+from dragoman.config.settings import ClaudeCodeSessions, Secret, Timeouts
 from dragoman.dialects.registry import DIALECTS
 from dragoman.governance.settings import Governance
 from dragoman.pipeline.payload import PayloadRule
@@ -88,8 +88,10 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         tuple[PayloadRule, ...], TABLES, Doc("Edits of the JSON of its requests, in their order.")
     ] = ()
     sessions: Annotated[
-        SessionSettings, TABLE, Doc('The sessions of Claude Code; only with `dialect = "claude_code"`.')
-    ] = SessionSettings()
+        ClaudeCodeSessions,
+        TABLE,
+        Doc('The sessions of Claude Code; only with `dialect = "claude_code"`.'),
+    ] = ClaudeCodeSessions()
     #: Facts from other sources, in ascending precedence. The facts in the file have the highest.
     layers: tuple[FactLayer, ...] = ()
     #: Where the values of `governance` come from, for `dragoman models show`.

@@ -168,7 +168,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     total: Annotated[float, Doc("Until the end of the reply.")] = 3600.0
 
 
-class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
+class ClaudeCodeSessions(msgspec.Struct, frozen=True, kw_only=True):
     """`[providers.NAME.sessions]`: the processes of a provider that is Claude Code."""
 
     limit: Annotated[

@@ -16,7 +16,7 @@ NEVER_HEALED = (
 
 
 def is_final(message: str) -> bool:
-    """Whether the client must handle the error itself, whatever else its message names."""
+    """Whether the client must handle the error itself, even if its message names something else."""
     return _compile().search(message) is not None
 
 

@@ -15,7 +15,7 @@ Convert = Callable[[ConfigDraft, str, str, Table], str]
 
 
 class Transformer(NamedTuple):
-    """What dragoman has instead of a transformer, as the documentation says it, and how it is converted."""
+    """What dragoman has instead of a transformer, as documented, and how it is converted."""
 
     equivalent: str
     convert: Convert | None = None

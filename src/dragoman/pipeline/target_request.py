@@ -75,7 +75,7 @@ class TargetRequest:
         self._payload: Sequence[PayloadRule] = ()
 
     def apply_payload(self, rules: Sequence[PayloadRule]) -> None:
-        """Edit the body as payload rules say, here and in later rounds. Called once, before it is sent."""
+        """Edit the body by payload rules, here and in later rounds. Called once, before it is sent."""
         losses = Losses(self.losses)
         body = edit_payload(self.body, rules, losses)
         if body is not self.body and self.lane == "forward":

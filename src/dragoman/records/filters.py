@@ -67,7 +67,7 @@ class Condition(NamedTuple):
 
 
 class InvalidFilter(ClientProtocolError):
-    """The filter cannot be read. The message says where and why."""
+    """The filter cannot be read. The message has the place and the reason."""
 
 
 def parse_filter(text: str) -> Condition:

@@ -1,6 +1,6 @@
 """A request's prompt as a provider reads it, and where two prompts begin to differ.
 
-Providers cache the beginning of a prompt: tools, then system text, then messages, whatever the order of the
+Providers cache the beginning of a prompt: tools, then system text, then messages, in any order of the
 JSON's members is. A later request uses the cache up to the first difference.
 """
 

@@ -101,7 +101,7 @@ class Recorder:
             return BodyTap(plan, identity, request, self._submit_body)
         if is_known:
             return MetaTap(plan, identity, None)
-        # The headers do not tell the session, or this is its first turn here and may tell the project.
+        # The headers do not name the session, or this is its first turn here and may name the project.
         return MetaTap(
             plan, identity, self._submit_body(PendingBody(plan.body, identity, owner, is_stored=False))
         )

@@ -18,7 +18,7 @@ from dragoman.records.segments import Segment
 from dragoman.upstream.port import PushReply, UpstreamReply
 from dragoman.wire.sse import Output
 
-#: Bytes of an upstream's reply that are kept. The rest is left out, and the record says so.
+#: Bytes of an upstream's reply that are kept. The rest is left out, and the record is marked.
 MAX_REPLY = 16 * 1024 * 1024
 
 

@@ -28,7 +28,7 @@ _ID_PREFIXES: Mapping[str, str] = {
 
 
 class CallReference(msgspec.Struct):
-    """The members of an item that tell which call it makes or answers."""
+    """The members of an item that identify the call that it makes or answers."""
 
     type: object = "message"
     call_id: object = None

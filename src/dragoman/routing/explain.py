@@ -137,7 +137,7 @@ _DESCRIPTIONS: dict[str, Callable[[RequestTraits], object]] = {
     "thinking": lambda traits: traits.wants_reasoning,
     "effort": lambda traits: traits.effort or "none",
     "tools": lambda traits: f"{len(traits.tools)} tools" if traits.tools else "no tools",
-    "called": lambda traits: ", ".join(traits.called) or "no calls",
+    "called": lambda traits: ", ".join(traits.called_tools) or "no calls",
     "images": lambda traits: "new" if traits.has_new_images else "earlier" if traits.has_images else "none",
     "role": lambda traits: ", ".join(sorted(traits.roles)) or "no role",
     "project": lambda traits: traits.project or "unknown",

@@ -50,7 +50,7 @@ class TargetCalls:
             return
         self.failed += 1
         if find_step(failure) != "stop":
-            # Otherwise the request is at fault, which tells nothing about the target.
+            # Otherwise the request is at fault, which shows nothing about the target.
             self.failures_in_row += 1
             self.reason = f"{failure.kind} {failure.http_status}"
 

@@ -146,7 +146,7 @@ TESTS: dict[str, Callable[[Any, RequestTraits], bool]] = {
     "thinking": lambda value, traits: traits.wants_reasoning is value,
     "effort": lambda value, traits: traits.effort in value,
     "tools": lambda value, traits: any(_matches(value, name) for name in traits.tools),
-    "called": lambda value, traits: any(_matches(value, name) for name in traits.called),
+    "called": lambda value, traits: any(_matches(value, name) for name in traits.called_tools),
     "images": lambda value, traits: _IMAGES[value](traits),
     "role": lambda value, traits: not traits.roles.isdisjoint(value),
     "project": _is_project,

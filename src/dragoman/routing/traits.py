@@ -134,7 +134,7 @@ class RequestTraits:
         return tuple(tool.name for tool in list_declared_tools(self.request)) if self.request else ()
 
     @cached_property
-    def called(self) -> tuple[str, ...]:
+    def called_tools(self) -> tuple[str, ...]:
         """The names of the tools that the last turn of the model called."""
         blocks = self._turns[self._last_answer].blocks if self._last_answer >= 0 else ()
         return tuple(block.name for block in blocks if isinstance(block, ToolCall))

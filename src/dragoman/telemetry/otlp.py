@@ -116,7 +116,7 @@ def _read_metrics(body: bytes) -> Iterator[Measurement]:
                     amount=_read_amount(values),
                     attributes=_read_attributes(values.get(7, ())),
                     is_cumulative=is_cumulative,
-                    start=_fixed(values.get(2), "<Q"),
+                    start=_read_fixed(values.get(2), "<Q"),
                 )
 
 
@@ -133,10 +133,10 @@ def _read_logs(body: bytes) -> Iterator[Measurement]:
 def _read_amount(values: dict[int, list[Field]]) -> float:
     if 4 in values:
         return float(struct.unpack("<d", bytes(_data(values[4][-1])))[0])
-    return float(_fixed(values.get(6), "<q"))
+    return float(_read_fixed(values.get(6), "<q"))
 
 
-def _fixed(values: list[Field] | None, form: str) -> int:
+def _read_fixed(values: list[Field] | None, form: str) -> int:
     return int(struct.unpack(form, bytes(_data(values[-1])))[0]) if values else 0
 
 

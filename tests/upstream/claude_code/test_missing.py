@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dragoman.config.provider import Provider
-from dragoman.config.settings import SessionSettings
+from dragoman.config.settings import ClaudeCodeSessions
 from dragoman.hub.errors import ConfigError, UpstreamFailed
 from dragoman.upstream.claude_code import process
 from dragoman.upstream.claude_code.session_pool import MAX_STARTS
@@ -21,7 +21,9 @@ BODY = msgspec.json.encode({"messages": [{"role": "user", "content": "hello"}]})
 
 def opened(state: Path, command: str = "", body: bytes = BODY) -> None:
     async def send() -> None:
-        provider = Provider(name="claude", dialect="claude_code", sessions=SessionSettings(command=command))
+        provider = Provider(
+            name="claude", dialect="claude_code", sessions=ClaudeCodeSessions(command=command)
+        )
         upstream = ClaudeCodeUpstream(provider, state)
         try:
             await upstream.send(UpstreamRequest(body=body, model="sonnet", stream=True))
@@ -101,7 +103,9 @@ def test_only_so_many_processes_start_at_the_same_time(tmp_path: Path) -> None:
 
     async def send_many() -> None:
         provider = Provider(
-            name="claude", dialect="claude_code", sessions=SessionSettings(command=str(executable), warm=0)
+            name="claude",
+            dialect="claude_code",
+            sessions=ClaudeCodeSessions(command=str(executable), warm=0),
         )
         upstream = ClaudeCodeUpstream(provider, tmp_path)
         request = UpstreamRequest(body=BODY, model="sonnet", stream=True)

@@ -41,7 +41,7 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
     ("mcp", "mcp"),
     ("advisor", "advisor"),
 )
-#: Blocks that no model sees: they tell Anthropic's servers where another model took over.
+#: Blocks that no model sees: they show Anthropic's servers where another model continued.
 _NOT_RENDERED = frozenset({"fallback"})
 _DATE = re.compile(r"_\d{8}$")
 TEXT_LIMIT = 200_000

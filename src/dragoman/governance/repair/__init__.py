@@ -9,7 +9,7 @@ Modules, in the order in which a repair uses them:
 - `arguments`: `repair`, the only entry point; the rules for calls that were cut off.
 - `candidates`: the objects that a text can mean, the most conservative first.
 - `reader`: one pass over one JSON value; corrects what is wrong and keeps the rest byte for byte.
-- `grammar`: the reader's states and patterns, and the search for the end of a string with wrong quotes.
+- `reader_states`: the reader's states and patterns, and the search for the end of a string with wrong quotes.
 - `tokens`: white space, comments, strings and bare values as models write them.
 - `schema_fit`: changes that the tool's schema justifies: envelope, names, types.
 - `schema`: what a tool's JSON Schema states, and the reader's position in it.

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from dragoman.governance.repair.grammar import BARE_KEY, NAME, QUOTED_KEY
 from dragoman.governance.repair.reader import LenientReader, ReadValue
+from dragoman.governance.repair.reader_states import BARE_KEY, NAME, QUOTED_KEY
 from dragoman.governance.repair.schema import only_text_property, types_of
 from dragoman.governance.repair.steps import RepairStep, UnreadableText, UnrepairableText
 from dragoman.governance.repair.tokens import (

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from dragoman.governance.repair import grammar
-from dragoman.governance.repair.grammar import (
+from dragoman.governance.repair import reader_states as states
+from dragoman.governance.repair.reader_states import (
     AFTER,
     BARE_KEY,
     BARE_KEY_OF_A_LINE,
@@ -92,7 +92,7 @@ class LenientReader:
             self._edits.insert(position, "{", RepairStep.BRACKETS)
             self._enter("{")
         while self._state is not DONE:
-            if position < end and text[position] not in grammar.TOKEN_STARTS:
+            if position < end and text[position] not in states.TOKEN_STARTS:
                 position = self._skip(position)
             if position < end:
                 position = HANDLERS[self._state](self, position)
@@ -112,7 +112,7 @@ class LenientReader:
     def _member(self, position: int) -> int:
         if not self._inner_quotes:
             stop = self._pass_run(position)
-        elif found := grammar.STRICT_KEY.match(self._text, position):
+        elif found := states.STRICT_KEY.match(self._text, position):
             stop = self._begin_value(found[1], position, found.end())
         else:
             stop = position
@@ -131,7 +131,7 @@ class LenientReader:
 
     def _pass_run(self, position: int) -> int:
         """Skip members or items of strict JSON. Only the last of their commas can turn out to be surplus."""
-        found = grammar.STRICT_RUNS[self._state].match(self._text, position)
+        found = states.STRICT_RUNS[self._state].match(self._text, position)
         if found is None or (stop := found.end()) == position:
             return position
         if found["run"]:
@@ -162,7 +162,7 @@ class LenientReader:
     def _value(self, position: int) -> int:
         text = self._text
         character = text[position]
-        found = (grammar.STRICT_SCALAR if self._inner_quotes else grammar.STRICT_VALUE).match(text, position)
+        found = (states.STRICT_SCALAR if self._inner_quotes else states.STRICT_VALUE).match(text, position)
         if found and (character != '"' or not self._inner_quotes or self._can_string_end(found.end())):
             self._end_value()
             return found.end()
@@ -210,7 +210,7 @@ class LenientReader:
         closer = self._text[position]
         nesting = self._nesting
         outermost = len(nesting.brackets) == 1
-        if not nesting.count_open(closer) or (outermost and grammar.has_member_behind(self._text, position)):
+        if not nesting.count_open(closer) or (outermost and states.has_member_behind(self._text, position)):
             self._edits.replace(position, position + 1, "", RepairStep.SURPLUS_CLOSERS)
             return position + 1
         self._drop_last_comma()
@@ -253,8 +253,8 @@ class LenientReader:
             if is_joined or text[position] not in VALUE_STARTS:
                 raise UnreadableText
         elif not QUOTED_KEY.match(text, position):
-            line_break = grammar.LINE_BREAK.search(
-                text, max(0, position - grammar.LINE_BREAK_DISTANCE), position
+            line_break = states.LINE_BREAK.search(
+                text, max(0, position - states.LINE_BREAK_DISTANCE), position
             )
             if line_break is None or not BARE_KEY_OF_A_LINE.match(text, position):
                 raise UnreadableText
@@ -267,7 +267,7 @@ class LenientReader:
         return position
 
     def _comma_run(self, position: int) -> int:
-        found = grammar.COMMA_RUN.match(self._text, position)
+        found = states.COMMA_RUN.match(self._text, position)
         return found.end() if found else position
 
     # Keys.
@@ -332,14 +332,14 @@ class LenientReader:
 
     def _read_unfinished_string(self, position: int, opener: str) -> int:
         brackets = self._nesting.brackets
-        body, stop = grammar.find_unfinished_end(self._text, position + 1, opener, brackets)
+        body, stop = states.find_unfinished_end(self._text, position + 1, opener, brackets)
         if not brackets or stop < 0 or not self._edits.steps.isdisjoint(DOUBTFUL):
             raise UnreadableText
         self._edits.steps.add(RepairStep.UNFINISHED_STRING)
         return self._set_string(position, stop, body, opener)
 
     def _inner_end(self, position: int) -> int:
-        stop = grammar.find_inner_end(self._text, position, self._nesting.brackets, self._nesting.names())
+        stop = states.find_inner_end(self._text, position, self._nesting.brackets, self._nesting.names())
         if stop < 0:
             raise UnreadableText
         if stop > find_quote(self._text, position + 1, self._text[position]):
@@ -347,7 +347,7 @@ class LenientReader:
         return stop
 
     def _can_string_end(self, position: int) -> bool:
-        return grammar.can_string_end(self._text, position, self._nesting.brackets, self._nesting.names())
+        return states.can_string_end(self._text, position, self._nesting.brackets, self._nesting.names())
 
     # Values without quotes, and missing values.
 
