@@ -1,6 +1,7 @@
 """The tables of the file that describe the gateway itself, and the limits of a provider. See `model`."""
 
 import ipaddress
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import msgspec
@@ -39,6 +40,7 @@ class Secret:
         return "Secret(…)"
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True

@@ -42,8 +42,9 @@ class ReplyPatch:
             patched.append(self._patch_event(events[: end + 2]))
             events = events[end + 2 :]
         known = self._known
-        if known is not None and events.count(known[0]) == events.count(self._mark):
-            patched.append(events.replace(*known))
+        parts = events.split(known[0]) if known is not None else ()
+        if known is not None and len(parts) == events.count(self._mark) + 1:
+            patched.append(known[1].join(parts))
         elif b"\r" in events:
             patched += map(self._patch_event, _split_events(events))
         else:

@@ -35,8 +35,8 @@ from dragoman.routing.traits import RequestTraits
 from dragoman.tokens.families import find_family
 from dragoman.tokens.request import estimate_from_samples
 
-#: Bytes of a body that is read and translated on the event loop.
-MAX_INLINE_BODY = 1024 * 1024
+#: Bytes of a body that is read and translated on the event loop. A larger one would block it for too long.
+MAX_INLINE_BODY = 256 * 1024
 #: Functions that run at one time. One that never returns keeps its thread; the others still run.
 FUNCTION_THREADS = 4
 

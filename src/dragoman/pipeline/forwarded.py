@@ -6,7 +6,7 @@ event can still be ended properly. The rules of each dialect, and the bytes of a
 `forwarding.py` (`dialects/forwarding.py` has the defaults).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.interfaces import StreamReader
@@ -74,18 +74,29 @@ class ForwardedReply:
     def feed(self, data: bytes) -> RawEvents:
         was_ended = self.is_ended
         events = data if data[-2:] == b"\n\n" and not self._begun else self._take_whole_events(data)
-        for part in _slice_events(events):
-            if self.tally.has_content and self._forwarding.is_delta_run(part):
-                self._reader.skip()
-            else:
-                self._add_to_tally(self._reader.feed(part))
-                self._ending.note(part)
+        if events:
+            self._read(events)
         events = self._select(events)
         self._last = events or self._last
         ending = self.tally.ending
         if isinstance(ending, ReplyFailed):
             return RawEvents(events, self._complete_failure(ending, events, was_ended=was_ended))
         return RawEvents(events)
+
+    def _read(self, events: bytes) -> None:
+        """Add events to the tally. Runs of deltas after the first content are not read.
+
+        Events that are no such run are divided in two, down to about `SLICE` bytes.
+        """
+        if self.tally.has_content and self._forwarding.is_delta_run(events):
+            return self._reader.skip()
+        middle = events.find(b"\n\n", len(events) // 2) + 2 if len(events) > SLICE else 0
+        if 2 <= middle < len(events):
+            self._read(events[:middle])
+            return self._read(events[middle:])
+        self._add_to_tally(self._reader.feed(events))
+        self._ending.note(events)
+        return None
 
     def feed_frames(self, frames: Iterable[Frame]) -> Output:
         """Add the frames of a whole reply to the tally. The client gets the upstream's body instead."""
@@ -160,17 +171,3 @@ class ForwardedReply:
 
     def _write_ending(self, failed: ReplyFailed) -> Frames:
         return self._ending.write(failed, self.tally.started, self._last)
-
-
-def _slice_events(events: bytes) -> Iterator[bytes]:
-    """Split the events into runs of about `SLICE` bytes, so that runs of deltas can be skipped."""
-    start, size = 0, len(events)
-    while size - start > SLICE:
-        end = events.find(b"\n\n", start + SLICE - 2) + 2
-        if end < 2:
-            # Other line ends: one run.
-            break
-        yield events[start:end]
-        start = end
-    if start < size:
-        yield events[start:] if start else events

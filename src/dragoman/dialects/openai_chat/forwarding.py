@@ -27,9 +27,13 @@ class ChatForwarding(Forwarding):
         unfinished = events.count(b'"finish_reason":null')
         return (
             unfinished > 0
-            and events.count(b"\n\n") == unfinished
-            and events.count(b'"usage"') == events.count(b'"usage":null')
+            # One line and a blank line for each chunk.
+            and events.count(b"\n") == 2 * unfinished
+            # A chunk with several choices may hide one that ends.
+            and b'"finish_reason":"' not in events
             and b'"error"' not in events
+            and b"[DONE]" not in events
+            and (b'"usage"' not in events or events.count(b'"usage"') == events.count(b'"usage":null'))
         )
 
     def select(self, events: bytes, *, hides_usage: bool) -> bytes:
