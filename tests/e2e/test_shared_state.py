@@ -173,6 +173,33 @@ def test_a_background_run_is_polled_through_another_gateway_and_fails_with_its_o
     run(scenario)
 
 
+@pytest.mark.parametrize("method", ["POST", "DELETE"], ids=["cancelled", "deleted"])
+def test_a_background_run_is_ended_through_another_gateway(tmp_path: Path, url: str, method: str) -> None:
+    never = asyncio.Event()
+
+    async def scenario() -> None:
+        async with (
+            ByteServer([Pause(never)]) as upstream,
+            aiohttp.ClientSession() as session,
+            started(tmp_path, config(upstream, url), 2) as (first, second),
+        ):
+            body = {**RESPONSE, "background": True}
+            _, begun = await fetch(session, "POST", f"{first.url}/v1/responses", body)
+            await eventually(lambda: len(upstream.heard) == 1)
+            path = f"/v1/responses/{begun['id']}"
+            place = path if method == "DELETE" else f"{path}/cancel"
+            status, ended = await fetch(session, method, second.url + place)
+            assert status == 200
+            for gateway in (first, second):
+                status, found = await fetch(session, "GET", gateway.url + path)
+                if method == "DELETE":
+                    assert (status, ended["deleted"]) == (404, True)
+                else:
+                    assert (found["status"], ended["status"]) == ("cancelled", "cancelled")
+
+    run(scenario)
+
+
 def test_an_outage_refuses_only_budgets_and_loses_nothing(tmp_path: Path) -> None:
     """The database is paused, resumed, stopped and started; then a gateway ends during an outage."""
     with postgres.run_server() as server:

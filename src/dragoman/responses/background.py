@@ -37,6 +37,11 @@ MAX_BYTES = 64 * 1024 * 1024
 #: Seconds between two heartbeats of a process, and those after which it counts as dead.
 HEARTBEAT_INTERVAL = 10.0
 DEAD_AFTER = 45.0
+#: Seconds between two looks for runs that were cancelled through another gateway, between two looks for the
+#: end of such a run, and those after which the client gets the response as it is.
+CANCEL_INTERVAL = 0.5
+END_INTERVAL = 0.1
+MAX_CANCEL = 30.0
 
 DONE = Frame("", b"[DONE]")
 #: Events about the beginning: a run writes its own.
@@ -173,6 +178,7 @@ class BackgroundRuns:
         self._runs: dict[str, BackgroundRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._heartbeats: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     async def start(self, turn: ResponseTurn) -> BackgroundRun:
         """Store the response as queued, and queue its run."""
@@ -197,6 +203,8 @@ class BackgroundRuns:
         task.add_done_callback(self._tasks.discard)
         if self._heartbeats is None:
             self._heartbeats = asyncio.get_running_loop().create_task(self._send_heartbeats())
+        if self._watching is None and self._gateway.calls.is_announced:
+            self._watching = asyncio.get_running_loop().create_task(self._watch_cancelled())
         return run
 
     async def get(self, response_id: str, owner: str) -> BackgroundRun | StoredResponse:
@@ -218,12 +226,19 @@ class BackgroundRuns:
             await self._cancel(found)
         elif not found.is_background:
             raise ClientProtocolError("only a response that runs in the background can be cancelled")
+        elif found.status in UNFINISHED:
+            found = await self._cancel_elsewhere(found)
         return found.encode_response()
 
     async def delete(self, response_id: str, owner: str) -> None:
         run = self._runs.get(response_id)
         if run is not None and run.turn.owner == owner:
             await self._cancel(run)
+        elif run is None and self._gateway.calls.is_announced:
+            found = await self.get(response_id, owner)
+            if isinstance(found, StoredResponse) and found.status in UNFINISHED:
+                # Its process would store it again.
+                await self._cancel_elsewhere(found)
         await self._responses.store.delete(response_id, owner)
 
     async def follow(
@@ -273,6 +288,30 @@ class BackgroundRuns:
             else:
                 run.exchange.stop(CANCELLED)
         await run.over.wait()
+
+    async def _cancel_elsewhere(self, found: StoredResponse) -> BackgroundRun | StoredResponse:
+        """Let the process that makes the response cancel it, and wait for its end. Returns the response."""
+        response_id, owner = found.id, found.owner
+        await self._responses.store.request_cancel(response_id, owner)
+        current: BackgroundRun | StoredResponse = found
+        with suppress(TimeoutError):
+            async with asyncio.timeout(MAX_CANCEL):
+                while isinstance(current, StoredResponse) and current.status in UNFINISHED:
+                    await asyncio.sleep(END_INTERVAL)
+                    current = await self.get(response_id, owner)
+        return current
+
+    async def _watch_cancelled(self) -> None:
+        """Cancel the runs that clients cancel through other gateways or workers."""
+        while self._runs:
+            await asyncio.sleep(CANCEL_INTERVAL)
+            ids = tuple(self._runs)
+            # The store has logged the error.
+            with suppress(DragomanError):
+                for name in await self._responses.store.find_cancelled(ids) if ids else ():
+                    if (run := self._runs.get(name)) is not None:
+                        await self._cancel(run)
+        self._watching = None
 
     async def _make(self, run: BackgroundRun) -> None:
         try:

@@ -159,6 +159,26 @@ class ResponseStore:
 
         await self._run(work)
 
+    async def request_cancel(self, response_id: str, owner: str) -> None:
+        """Ask the process that makes a response to cancel it."""
+
+        async def work(transaction: Transaction) -> None:
+            await transaction.execute(
+                "UPDATE responses SET cancelled = 1 WHERE id = $1 AND owner = $2", response_id, owner
+            )
+
+        await self._run(work)
+
+    async def find_cancelled(self, ids: Sequence[str]) -> list[str]:
+        """Those of the responses that another process was asked to cancel."""
+        places = ", ".join(f"${number + 1}" for number in range(len(ids)))
+        statement = f"SELECT id FROM responses WHERE cancelled = 1 AND id IN ({places})"  # noqa: S608 (only places)
+
+        async def work(transaction: Transaction) -> list[str]:
+            return [row[0] for row in await transaction.fetch(statement, *ids)]
+
+        return await self._read(work)
+
     async def count_totals(self) -> StoreTotals:
         return await self._read(_count_totals)
 

@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS response_items (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS response_items_by_response ON response_items (response)
 """,
+        "ALTER TABLE responses ADD COLUMN cancelled INTEGER NOT NULL DEFAULT 0",
     ),
 )
 
