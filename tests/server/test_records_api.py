@@ -74,6 +74,25 @@ def test_a_turn_is_listed_shown_explained_and_deleted(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_a_session_whose_id_has_slashes_is_opened_and_deleted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        answer = (stream_head(), *(chunk(piece) for piece in CHAT_STREAM), LAST_CHUNK)
+        async with (
+            ByteServer(answer) as upstream,
+            running(config_for(upstream.url), state=tmp_path / "state.db") as gateway,
+        ):
+            headers = {**CLAUDE, "x-claude-code-session-id": "team/a/turns/1"}
+            assert (await gateway.ask("POST", "/v1/messages", HELLO, headers)).status == 200
+            await written(gateway, 1)
+            path = f"/sessions/{quote('team/a/turns/1', safe='')}"
+            assert (await get(gateway, path))["session"] == "team/a/turns/1"
+            assert (await get(gateway, f"{path}/turns/1"))["status"] == 200
+            deleted = await gateway.ask("DELETE", f"/admin/records{path}", headers=OPERATOR)
+            assert deleted.json() == {"deleted": "team/a/turns/1", "turns": 1}
+
+    run(scenario)
+
+
 def test_the_live_stream_shows_new_turns(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with (

@@ -6,7 +6,7 @@ Every endpoint needs the admin token. A new one is a new row in `ENDPOINTS` and 
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote, unquote
 
 import msgspec
 
@@ -34,7 +34,7 @@ async def handle_admin(
 ) -> None:
     """Check the token, find the endpoint and respond. Without a `token` the admin API is off."""
     check_operator(request, state.gateway.config.server.admin, token)
-    endpoint, values = _find_endpoint(request.method, request.path, endpoints)
+    endpoint, values = _find_endpoint(request.method, request.raw_path, endpoints)
     body = await receive_body(request.receive, MAX_BODY)
     state = state.select_workers(request)
     admin_request = AdminRequest(state, values, dict(parse_qsl(request.query)), body, endpoints)
@@ -81,12 +81,13 @@ def check_address(request: HttpRequest, allowed: str, *, is_on: bool) -> None:
 def _find_endpoint(
     method: str, path: str, endpoints: Sequence[AdminEndpoint]
 ) -> tuple[AdminEndpoint, Mapping[str, str]]:
+    """The endpoint, and the decoded values in `path`, which is encoded: a value may contain `/`."""
     path = path.rstrip("/")
     methods = []
     for endpoint in endpoints:
         found = _build_pattern(endpoint.path).fullmatch(path)
         if found and endpoint.method == method:
-            return endpoint, found.groupdict()
+            return endpoint, {name: unquote(value) for name, value in found.groupdict().items()}
         if found:
             methods.append(endpoint.method)
     if methods:
@@ -161,7 +162,7 @@ async def _end_session(request: AdminRequest) -> object:
 async def _ask_siblings(request: AdminRequest, method: str) -> object:
     """The answer of the worker that has the session."""
     if request.state.siblings is not None:
-        path = f"{PREFIX}/sessions/{request.path_values['session']}"
+        path = f"{PREFIX}/sessions/{quote(request.path_values['session'], safe='')}"
         for answer in await request.state.siblings.ask_json(method, path):
             return answer
     raise _build_session_not_found()

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote, unquote
 from uuid import uuid4
 
 import zstandard
@@ -36,6 +37,7 @@ class HttpRequest:
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        self._raw_path: bytes = scope.get("raw_path") or b""
         self.endpoint = find_endpoint(self.path)
         self.headers = _read_headers(scope["headers"])
         found = self.endpoint
@@ -49,6 +51,13 @@ class HttpRequest:
         self.id = f"req_{uuid4().hex[:24]}"
         self.receive = receive
         self.client = AsgiClient(scope, send)
+
+    @property
+    def raw_path(self) -> str:
+        """The path as the client encoded it. An encoded `/` is part of a value, and not a separator."""
+        raw = self._raw_path.partition(b"?")[0].decode("latin-1")
+        # The path of an entry is removed from the decoded path only.
+        return raw if unquote(raw) == self.path else quote(self.path)
 
     @property
     def id_headers(self) -> dict[str, str]:
