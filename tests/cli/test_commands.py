@@ -1,5 +1,6 @@
 """What the command says: its help teaches, its errors tell the next step, and it never shows a traceback."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from click.testing import CliRunner
 from dragoman.cli.agents import AGENTS
 from dragoman.cli.main import COMMANDS, root
 from tests.cli.run_command import dragoman
+from tests.records.scene import CLAUDE, RecordedGateway, ask
 
 EXAMPLE = """\
 [server]
@@ -173,3 +175,31 @@ def test_names_of_models_and_keys_are_completed(words: str, number: str, name: s
     file.write_text("[nonsense", "utf-8")
     outcome = dragoman(tmp_path, **asked)
     assert (name in outcome.out.split(), outcome.err) == (False, "")
+
+
+@pytest.fixture(scope="module")
+def recorded_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with one recorded session."""
+    home = tmp_path_factory.mktemp("home")
+    state = home / ".local" / "state" / "dragoman"
+    state.mkdir(parents=True)
+
+    async def record() -> None:
+        scene = RecordedGateway(state)
+        headers = {**CLAUDE, "x-claude-code-session-id": "0a1b-session"}
+        await scene.send(ask([{"role": "user", "content": "hello"}]), headers=headers)
+        await asyncio.to_thread(scene.recorder.close)
+
+    asyncio.run(record())
+    return home
+
+
+@pytest.mark.parametrize("words", ["records show", "replay", "fork", "diff x", "bisect", "cache", "explain"])
+def test_the_ids_of_recorded_sessions_are_completed(words: str, recorded_home: Path, tmp_path: Path) -> None:
+    line = f"dragoman {words} 0a"
+    number = str(len(line.split()) - 1)
+    asked = {"_DRAGOMAN_COMPLETE": "zsh_complete", "COMP_CWORD": number, "COMP_WORDS": line}
+    assert "0a1b-session" in dragoman(recorded_home, **asked).out.split()
+    if words == "cache":
+        # Before the first record there is nothing to offer, and no error in the line of the shell.
+        assert dragoman(tmp_path, **asked).err == ""

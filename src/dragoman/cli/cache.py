@@ -11,7 +11,7 @@ from dragoman.accounts.errors import format_dollars
 from dragoman.accounts.estimates import PriceList
 from dragoman.cli.formats import config_option, format_json, format_table, json_option
 from dragoman.cli.formats import remove_controls as clean
-from dragoman.cli.records import use_records
+from dragoman.cli.records import complete_sessions, use_records
 from dragoman.config.find import find_config
 from dragoman.records.cache import CacheReport, MissCause, diagnose_session
 
@@ -30,7 +30,7 @@ _MEANINGS: dict[MissCause, str] = {
 
 
 @click.command()
-@click.argument("session", default="last")
+@click.argument("session", default="last", shell_complete=complete_sessions)
 @config_option
 @json_option
 def cache(session: str, path: str | None, as_json: bool) -> None:

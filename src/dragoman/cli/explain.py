@@ -9,7 +9,7 @@ import msgspec
 
 from dragoman.cli.files import DIALECT, read_file
 from dragoman.cli.formats import config_option, format_json, json_option
-from dragoman.cli.records import use_records
+from dragoman.cli.records import complete_sessions, use_records
 from dragoman.config.find import find_config
 from dragoman.config.model import Config
 from dragoman.exchange.selection import build_traits
@@ -32,7 +32,7 @@ class RecordedRequest(msgspec.Struct, kw_only=True):
 
 
 @click.command()
-@click.argument("file", metavar="REQUEST.json|-|SESSION")
+@click.argument("file", metavar="REQUEST.json|-|SESSION", shell_complete=complete_sessions)
 @click.argument("turn", type=int, required=False)
 @config_option
 @click.option("--dialect", type=DIALECT, help="The file is the body alone, of this dialect.")

@@ -11,7 +11,7 @@ import msgspec
 
 from dragoman.cli.formats import config_option, format_json, json_option
 from dragoman.cli.formats import remove_controls as clean
-from dragoman.cli.records import use_records
+from dragoman.cli.records import complete_sessions, use_records
 from dragoman.cli.replay import format_differences
 from dragoman.config.find import find_config
 from dragoman.hub.errors import ConfigError
@@ -31,7 +31,7 @@ def prompts() -> None:
 
 
 @prompts.command("try")
-@click.argument("session")
+@click.argument("session", shell_complete=complete_sessions)
 @click.argument("number", type=int, required=False)
 @config_option
 @json_option

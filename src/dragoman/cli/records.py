@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,13 +15,16 @@ from dragoman.cli.files import state_file
 from dragoman.cli.formats import config_option, format_date, format_json, format_table, json_option
 from dragoman.cli.formats import remove_controls as clean
 from dragoman.config.find import find_config
-from dragoman.hub.errors import ConfigError
+from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.records import reading
 from dragoman.records.archive import read_archive, write_archive
 from dragoman.records.filters import Condition, parse_filter
 from dragoman.records.store import PARTS, delete_turns, find_records_file, open_records
 
 Result = TypeVar("Result")
+
+#: The most sessions that a shell is offered.
+COMPLETED = 50
 
 
 def use_records(
@@ -36,6 +40,16 @@ def use_records(
         return open_records(file, work)
     except sqlite3.Error as error:
         raise ConfigError(f"cannot use the records in {file}: {error}") from None
+
+
+def complete_sessions(context: click.Context, parameter: click.Parameter, start: str) -> list[str]:
+    """The ids of the latest recorded sessions that begin so, for a shell."""
+    with suppress(DragomanError):
+        work = partial(reading.list_sessions, condition=parse_filter(""), limit=COMPLETED)
+        found = use_records(context.params.get("path"), work)
+        names = ["last", *(str(row["session"]) for row in found)]
+        return [name for name in names if name.startswith(start)]
+    return []
 
 
 @click.group()
@@ -64,7 +78,7 @@ def list_(filter_: str, limit: int, path: str | None, as_json: bool) -> None:
 
 
 @records.command()
-@click.argument("session")
+@click.argument("session", shell_complete=complete_sessions)
 @click.argument("number", type=int, required=False)
 @click.argument("part", type=click.Choice(PARTS), required=False)
 @click.option("--raw", is_flag=True, help="Print the bytes of the part as they were.")
@@ -93,7 +107,7 @@ def show(
 
 
 @records.command()
-@click.argument("session")
+@click.argument("session", shell_complete=complete_sessions)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--no-contents", is_flag=True, help="Leave out requests and replies.")
 @config_option
@@ -120,7 +134,7 @@ def import_(file: Path, name: str, path: str | None) -> None:
 
 
 @records.command()
-@click.argument("session")
+@click.argument("session", shell_complete=complete_sessions)
 @config_option
 def delete(session: str, path: str | None) -> None:
     """Delete a session."""

@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.cli.formats import config_option, format_json, format_table, json_option
 from dragoman.cli.formats import remove_controls as clean
-from dragoman.cli.records import use_records
+from dragoman.cli.records import complete_sessions, use_records
 from dragoman.config.find import find_config, find_state_folder
 from dragoman.exchange.storage import build_storage
 from dragoman.hub.errors import ConfigError
@@ -35,7 +35,7 @@ _SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 )
 @click.option("--port", default=0, help="Listen on this port; default: a free one.")
 @json_option
-@click.argument("session")
+@click.argument("session", shell_complete=complete_sessions)
 @_AGENT
 def replay(
     path: str | None, strict: bool, port: int, as_json: bool, session: str, command: tuple[str, ...]
@@ -61,7 +61,7 @@ def replay(
 @click.option("--model", required=True, help="The model from there on: a name that the configuration knows.")
 @click.option("--port", default=0, help="Listen on this port; default: a free one.")
 @json_option
-@click.argument("session")
+@click.argument("session", shell_complete=complete_sessions)
 @_AGENT
 def fork(
     path: str | None,
@@ -86,8 +86,8 @@ def fork(
 
 
 @click.command()
-@click.argument("first")
-@click.argument("second")
+@click.argument("first", shell_complete=complete_sessions)
+@click.argument("second", shell_complete=complete_sessions)
 @config_option
 @json_option
 def bisect(first: str, second: str, path: str | None, as_json: bool) -> None:
@@ -101,8 +101,8 @@ def bisect(first: str, second: str, path: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("first")
-@click.argument("second")
+@click.argument("first", shell_complete=complete_sessions)
+@click.argument("second", shell_complete=complete_sessions)
 @config_option
 @json_option
 def diff(first: str, second: str, path: str | None, as_json: bool) -> None:
