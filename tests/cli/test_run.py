@@ -217,6 +217,32 @@ def test_the_variables_need_no_configuration_for_a_gateway_elsewhere(tmp_path: P
     assert "export ANTHROPIC_AUTH_TOKEN=team\n" in outcome.out
 
 
+PASS_THROUGH = """
+[providers.vendor]
+dialect = "anthropic"
+base_url = "http://127.0.0.1:9"
+auth = "client"
+[[routes]]
+match = "claude-*"
+target = "vendor"
+"""
+
+
+@pytest.mark.rule("R120")
+@pytest.mark.parametrize("key", ["", "gateway-key"])
+def test_a_login_that_the_gateway_relays_is_not_replaced_by_a_token(tmp_path: Path, key: str) -> None:
+    keys = f'[server]\nkeys = ["{key}"]\n' if key else ""
+    (tmp_path / "dragoman.toml").write_text(keys + PASS_THROUGH, "utf-8")
+    outcome = dragoman(tmp_path, "env", "claude")
+    assert outcome.code == 0, outcome.err
+    assert "export ANTHROPIC_BASE_URL=" in outcome.out
+    assert "ANTHROPIC_AUTH_TOKEN" not in outcome.out
+    assert "unset ANTHROPIC_API_KEY" not in outcome.out
+    assert ("dragoman-key: gateway-key" in outcome.out) == bool(key)
+    (tmp_path / "dragoman.toml").write_text(keys + PASS_THROUGH.replace('auth = "client"', ""), "utf-8")
+    assert "ANTHROPIC_AUTH_TOKEN" in dragoman(tmp_path, "env", "claude").out
+
+
 def test_an_agent_gets_a_key_of_its_own_for_a_gateway_that_asks_for_one(folder: Path) -> None:
     assert dragoman(folder, "keys", "create", "ci").code == 0
     outcome = dragoman(folder, "run", "claude", PATH=path_of(folder))

@@ -18,6 +18,7 @@ from dragoman.cli.gemini_home import (
     build_gemini_settings,
     keep_gemini_files,
 )
+from dragoman.server.access import KEY_HEADER
 
 #: In variables and arguments: replaced by the folder of the private files.
 FOLDER = "{folder}"
@@ -50,6 +51,8 @@ _CLAUDE_ELSEWHERE = (
     "CLAUDE_CODE_USE_FOUNDRY",
     "CLAUDE_CODE_USE_VERTEX",
 )
+#: Those of them that are the user's own login.
+_CLAUDE_CREDENTIALS = frozenset({"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"})
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _LOCAL_HOSTS = "127.0.0.1,localhost,::1"
 
@@ -76,6 +79,8 @@ class GatewayAccess(msgspec.Struct, frozen=True, kw_only=True):
     answering: str = ""
     #: The limits of the models that answer these names.
     limits: dict[str, ModelLimits] = {}
+    #: The gateway relays the agent's own login to a provider. `key` is then empty if the gateway needs none.
+    relays_credential: bool = False
 
     def find_limits(self, name: str = "") -> ModelLimits:
         """The limits of the model that answers `name`; default: the one that answers first."""
@@ -136,14 +141,22 @@ def _encode(value: object) -> str:
 
 
 def _launch_claude(access: GatewayAccess) -> AgentLaunch:
-    environment = {"ANTHROPIC_BASE_URL": access.url, "ANTHROPIC_AUTH_TOKEN": access.key}
+    environment = {"ANTHROPIC_BASE_URL": access.url}
+    unset: tuple[str, ...] = _CLAUDE_ELSEWHERE
+    if access.relays_credential:
+        # A token would take the place of the user's own login, which the gateway relays.
+        unset = tuple(name for name in unset if name not in _CLAUDE_CREDENTIALS)
+        if access.key:
+            environment["ANTHROPIC_CUSTOM_HEADERS"] = f"{KEY_HEADER}: {access.key}"
+    else:
+        environment["ANTHROPIC_AUTH_TOKEN"] = access.key
     if access.model:
         environment |= dict.fromkeys(_CLAUDE_MODELS, access.model)
         # The entry of the gateway's model in Claude Code's /model menu.
         environment |= dict.fromkeys(_CLAUDE_MENU, access.model)
     environment |= _build_claude_limits(access.find_limits())
     # Empty values in the settings, because the user's settings may have these variables too.
-    settings: dict[str, object] = {"env": {**dict.fromkeys(_CLAUDE_ELSEWHERE, ""), **environment}}
+    settings: dict[str, object] = {"env": {**dict.fromkeys(unset, ""), **environment}}
     if access.names:
         names = dict.fromkeys(filter(None, (access.model, *access.names)))
         # With a model for all purposes, the names that Claude Code knows lead to no other one.
@@ -157,7 +170,7 @@ def _launch_claude(access: GatewayAccess) -> AgentLaunch:
         # line take precedence over both.
         arguments=("--settings", f"{FOLDER}/{_CLAUDE_FILE}"),
         files={_CLAUDE_FILE: _encode(settings)},
-        unset=_CLAUDE_ELSEWHERE,
+        unset=unset,
     )
 
 

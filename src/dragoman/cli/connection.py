@@ -87,15 +87,26 @@ def build_access(agent: Agent, url: str, config: Config | None, *, key: str, mod
         model = _adopt_name(agent, config)
         limits[model or requested] = limits[requested]
         requested = model or requested
+    relays_credential = config is not None and _relays_credential(requested, config)
+    key = key or _choose_key(config)
     return GatewayAccess(
         url=url,
-        key=key or _choose_key(config),
+        key="" if relays_credential and key == ANY_KEY else key,
+        relays_credential=relays_credential,
         model=model,
         names=names,
         requested=requested,
         answering=str(target) if target else "",
         limits=limits,
     )
+
+
+def _relays_credential(model: str, config: Config) -> bool:
+    """Whether a provider with `auth = "client"` may answer the agent: by the model's route, or by a rule."""
+    targets = [target for rule in config.rules for target in rule.targets]
+    with suppress(ModelNotFound):
+        targets += choose(config, model).targets
+    return any(config.providers[target.provider].uses_client_credential for target in targets)
 
 
 def _adopt_name(agent: Agent, config: Config) -> str:
