@@ -161,6 +161,14 @@ def test_whom_dragoman_cannot_call_is_noted(model: str) -> None:
     assert "model_list[0] (m): left out" in noted(draft)
 
 
+def test_azure_without_an_address_takes_that_of_litellms_variable() -> None:
+    draft = imported(deployment("azure/x"), {})
+    assert "AZURE_API_BASE is not set: `export AZURE_API_BASE=https://…`, then import again" in noted(draft)
+    draft = imported(deployment("azure/x"), {"AZURE_API_BASE": "https://eu.openai.azure.com/"})
+    assert draft.routes == {"m": ["azure/x"]}
+    assert loaded(draft).providers["azure"].base_url == "https://eu.openai.azure.com/openai/v1"
+
+
 def test_every_name_can_go_to_one_provider() -> None:
     draft = imported(deployment("openai/*", "api_base: http://127.0.0.1:8000/v1", name="*"))
     assert [str(target) for target in choose(loaded(draft), "anything").targets] == ["openai/anything"]

@@ -79,6 +79,8 @@ _NOT_CONVERTED = {
     "tpm": _NO_LIMITS,
     "drop_params": "dragoman always removes parameters that a model does not accept, and reports it",
 }
+#: The variable that LiteLLM reads if a deployment of this vendor states no address.
+_ADDRESS_VARIABLES = {"azure": "AZURE_API_BASE", "azure_ai": "AZURE_AI_API_BASE"}
 #: Parts of the names of models that are no chat models. LiteLLM does not require the `mode` of a model.
 _OTHER_MODELS = ("embed", "rerank", "whisper", "dall-e")
 #: A header with one of these texts in its name contains a secret.
@@ -105,7 +107,7 @@ def read_deployment(
         return None
     prefix, model = split_model(model, str(params.get("custom_llm_provider") or ""))
     vendor = LITELLM_VENDORS.get(prefix, Vendor())
-    address = _read_address(params, where, draft, variables)
+    address = _read_address(params, prefix, where, draft, variables)
     is_reachable = address is not None and not vendor.unreachable
     provider = build_litellm_provider(prefix, address or "") if is_reachable else None
     if provider is None:
@@ -125,14 +127,17 @@ def read_deployment(
     )
 
 
-def _read_address(params: Table, where: str, draft: ConfigDraft, variables: Mapping[str, str]) -> str | None:
+def _read_address(
+    params: Table, prefix: str, where: str, draft: ConfigDraft, variables: Mapping[str, str]
+) -> str | None:
     """The address; empty if the deployment states none, None if its variable is not set."""
     address = params.get("api_base") or params.get("base_url") or ""
     if not isinstance(address, str):
         return None
-    variable = find_variable(address)
+    variable = find_variable(address) if address else _ADDRESS_VARIABLES.get(prefix, "")
     if variable and not variables.get(variable):
-        draft.add_note(f"{where}: api_base", f"the variable {variable} is not set, so the address is unknown")
+        step = f"{variable} is not set: `export {variable}=https://…`, then import again"
+        draft.add_note(f"{where}: api_base", step)
         return None
     return remove_secrets(variables[variable] if variable else address, f"{where}: api_base", draft)
 
