@@ -279,8 +279,11 @@ def _read_duration(text: str) -> float | None:
 
 
 def _find_request_id(value: object, headers: Mapping[str, str]) -> str:
-    own = _object(value).get("request_id")
-    ids = [own if isinstance(own, str) else "", *(headers.get(name, "") for name in _REQUEST_ID_HEADERS)]
+    same_dialect = _object(value).get("request_id")
+    ids = [
+        same_dialect if isinstance(same_dialect, str) else "",
+        *(headers.get(name, "") for name in _REQUEST_ID_HEADERS),
+    ]
     return next(filter(None, ids), "")
 
 

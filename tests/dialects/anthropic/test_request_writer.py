@@ -584,7 +584,7 @@ def test_the_wish_to_think_is_written(
     assert (body.get("thinking"), body.get("output_config")) == (thinking, output)
 
 
-def own(**fields: object) -> Json:
+def same_dialect(**fields: object) -> Json:
     """An own body after a pass has changed fields of the request."""
     request = DIALECT.read_request(copy(SPELLINGS["thinking between tools"]), Losses())
     return DIALECT.write_request(msgspec.structs.replace(request, **fields), OWN, Losses())
@@ -592,14 +592,14 @@ def own(**fields: object) -> Json:
 
 def test_an_own_wish_that_was_changed_is_written_as_changed() -> None:
     between: dict[str, object] = {"type": "between_tools"}
-    assert own(reasoning=ReasoningSettings(mode="on", budget=1024, extras=between))["thinking"] == {
+    assert same_dialect(reasoning=ReasoningSettings(mode="on", budget=1024, extras=between))["thinking"] == {
         "type": "enabled",
         "budget_tokens": 1024,
     }
-    assert own(reasoning=ReasoningSettings(mode="off", budget=0, extras=between))["thinking"] == {
+    assert same_dialect(reasoning=ReasoningSettings(mode="off", budget=0, extras=between))["thinking"] == {
         "type": "disabled"
     }
-    assert own(reasoning=None).get("thinking") is None
+    assert same_dialect(reasoning=None).get("thinking") is None
 
 
 @pytest.mark.rule("H57")

@@ -142,8 +142,10 @@ def test_without_a_name_the_upstreams_model_is_reported() -> None:
 
 def test_ids_of_other_dialects_are_dressed_and_own_ids_kept() -> None:
     foreign = write_payloads(ReplyStarted(id="chatcmpl-ABCDEFGH"), USED, END)
-    own = write_payloads(ReplyStarted(id="gen_odd"), USED, END, context=ClientContext(upstream="anthropic"))
-    assert [message_of(told)["id"] for told in (foreign, own)] == ["msg_ABCDEFGH", "gen_odd"]
+    same_dialect = write_payloads(
+        ReplyStarted(id="gen_odd"), USED, END, context=ClientContext(upstream="anthropic")
+    )
+    assert [message_of(told)["id"] for told in (foreign, same_dialect)] == ["msg_ABCDEFGH", "gen_odd"]
 
 
 @pytest.mark.rule("R136")
@@ -313,9 +315,9 @@ def test_a_stop_sequence_that_was_not_the_cause_is_not_reported() -> None:
 
 
 def test_an_own_stop_reason_is_repeated_only_while_it_means_the_same() -> None:
-    own = ClientContext(upstream="anthropic")
-    kept = write([START, USED, ReplyFinished(cause="other", raw_cause="brand_new")], own)
-    changed = write([START, USED, ReplyFinished(cause="length", raw_cause="end_turn")], own)
+    same_dialect = ClientContext(upstream="anthropic")
+    kept = write([START, USED, ReplyFinished(cause="other", raw_cause="brand_new")], same_dialect)
+    changed = write([START, USED, ReplyFinished(cause="length", raw_cause="end_turn")], same_dialect)
     assert [object_at(payloads(stream)[-2], "delta")["stop_reason"] for stream in (kept, changed)] == [
         "brand_new",
         "max_tokens",

@@ -39,9 +39,9 @@ def read_citation(value: Json, length: int) -> Citation:
     )
 
 
-def write_citation(citation: Citation, *, own: bool) -> Json | None:
+def write_citation(citation: Citation, *, same_dialect: bool) -> Json | None:
     """Write a citation; None if it is from another dialect and has no address, which Anthropic requires."""
-    if own and citation.extras:
+    if same_dialect and citation.extras:
         url, title = _find_field_names(citation.extras.get("type"))
         named = {url: citation.url, title: citation.title, "cited_text": citation.quote}
         return {**citation.extras, **{name: text for name, text in named.items() if text}}

@@ -36,14 +36,16 @@ from dragoman.wire.partial_json import parse_object
 class ContentWriter:
     """Writes the blocks of one request.
 
-    `own`: the request is of this dialect. `issuers`: the vendors whose seals the target accepts.
+    `same_dialect`: the request is of this dialect. `issuers`: the vendors whose seals the target accepts.
     `replays`: the target requires the thinking of earlier turns, signed or not.
     """
 
-    def __init__(self, losses: Losses, issuers: frozenset[str], *, own: bool, replays: bool = False) -> None:
+    def __init__(
+        self, losses: Losses, issuers: frozenset[str], *, same_dialect: bool, replays: bool = False
+    ) -> None:
         self._losses = losses
         self._issuers = issuers
-        self._own = own
+        self._same_dialect = same_dialect
         self._replays = replays
 
     def write_blocks(self, blocks: Iterable[AnyBlock]) -> list[Json]:
@@ -58,7 +60,7 @@ class ContentWriter:
         """The list of blocks, or one text if the client sent one text."""
         written = self.write_blocks(blocks)
         if (
-            self._own
+            self._same_dialect
             and STRING in form.split()
             and len(written) == 1
             and written[0].keys() == {"type", "text"}
@@ -67,18 +69,20 @@ class ContentWriter:
         return written
 
     def _add_common(self, written: Json, block: AnyBlock) -> Json:
-        return add_common(written, block.cache, block.extras, own=self._own)
+        return add_common(written, block.cache, block.extras, same_dialect=self._same_dialect)
 
     def _lose(self, at: str, reason: str) -> None:
         self._losses.add(at, reason)
 
     def _write_text(self, block: Text) -> Json | None:
-        if not block.text and not self._own:
+        if not block.text and not self._same_dialect:
             return None
         written: Json = {"type": "text", "text": block.text}
-        if self._own:
+        if self._same_dialect:
             if block.citations:
-                written["citations"] = [write_citation(citation, own=True) for citation in block.citations]
+                written["citations"] = [
+                    write_citation(citation, same_dialect=True) for citation in block.citations
+                ]
             restore_empty(block.form, written)
         return self._add_common(written, block)
 
@@ -86,14 +90,16 @@ class ContentWriter:
         return self._add_common({"type": "text", "text": block.text}, block) if block.text else None
 
     def _write_reasoning(self, block: Reasoning) -> Json | None:
-        written = write_reasoning(block, self._issuers, own=self._own, replays=self._replays)
+        written = write_reasoning(
+            block, self._issuers, same_dialect=self._same_dialect, replays=self._replays
+        )
         if written is None:
             self._lose(block.at, "Anthropic takes back only thoughts that it signed itself")
             return None
         return self._add_common(written, block)
 
     def _write_media(self, block: Media) -> Json | None:
-        written = write_media(block, own=self._own)
+        written = write_media(block, same_dialect=self._same_dialect)
         if written is None:
             self._lose(block.at, f"Anthropic does not take {block.kind} content like this")
             return None
@@ -116,8 +122,8 @@ class ContentWriter:
         return self._add_common({"type": "tool_reference", "tool_name": block.name}, block)
 
     def _write_declarations(self, block: ToolDeclarations) -> Json | None:
-        tools = [write_tool(tool, self._losses, own=self._own) for tool in block.tools]
-        if not self._own or len(tools) != 1:
+        tools = [write_tool(tool, self._losses, same_dialect=self._same_dialect) for tool in block.tools]
+        if not self._same_dialect or len(tools) != 1:
             self._lose(block.at, "tools declared in the middle of the conversation")
             return None
         addition: Json = {"type": "tool_addition"}
@@ -128,31 +134,31 @@ class ContentWriter:
         written: Json = {"type": "tool_result", "tool_use_id": block.call_id}
         if block.content:
             content = self.write_content(block.content, block.form)
-            if not self._own and len(content) == 1 and isinstance(content[0], dict):
+            if not self._same_dialect and len(content) == 1 and isinstance(content[0], dict):
                 only = content[0]
                 content = str(only["text"]) if only.keys() == {"type", "text"} else content
-            if content or self._own:
+            if content or self._same_dialect:
                 written["content"] = content
         if block.is_error:
             written["is_error"] = True
-        if self._own:
+        if self._same_dialect:
             restore_empty(block.form, written)
         return self._add_common(written, block)
 
     def _write_hosted_call(self, block: HostedCall) -> Json | None:
-        if not self._own:
+        if not self._same_dialect:
             self._lose(block.at, "a call of another vendor's own tool")
             return None
         return write_call(block)
 
     def _write_hosted_result(self, block: HostedResult) -> Json | None:
-        if not self._own:
+        if not self._same_dialect:
             self._lose(block.at, "the result of another vendor's own tool")
             return None
         return write_result(block)
 
     def _write_opaque(self, block: Opaque) -> Json | None:
-        if self._own:
+        if self._same_dialect:
             return block.value
         self._lose(block.at, f"Anthropic knows no content of kind {block.kind!r}")
         return {"type": "text", "text": block.text} if block.text else None

@@ -72,11 +72,11 @@ def read_format(fields: Fields, output: Fields | None) -> OutputFormat | None:
 
 def write_generation(request: Request, losses: Losses, written: Json) -> None:
     """Add `thinking`, `output_config` and `output_format` to the body."""
-    own = request.dialect == NAME
+    same_dialect = request.dialect == NAME
     output: Json = {}
     reasoning = request.reasoning
     if reasoning is not None:
-        thinking = _write_thinking(reasoning, own=own)
+        thinking = _write_thinking(reasoning, same_dialect=same_dialect)
         if thinking is not None:
             written["thinking"] = thinking
         if reasoning.effort is not None and reasoning.effort != "none":
@@ -87,9 +87,11 @@ def write_generation(request: Request, losses: Losses, written: Json) -> None:
     output_format = request.output
     if output_format is not None and output_format.kind == "json_schema":
         format_json: Json = {"type": "json_schema", "schema": output_format.schema or {}}
-        if own:
+        if same_dialect:
             format_json |= output_format.extras
-        holder, name = (written, "output_format") if own and output_format.form else (output, "format")
+        holder, name = (
+            (written, "output_format") if same_dialect and output_format.form else (output, "format")
+        )
         holder[name] = format_json
     elif output_format is not None and output_format.kind == "json_object":
         losses.add(request.path_of("output"), "Anthropic takes a JSON schema, but not JSON of any shape")
@@ -97,27 +99,27 @@ def write_generation(request: Request, losses: Losses, written: Json) -> None:
         written["output_config"] = output
 
 
-def _write_thinking(reasoning: ReasoningSettings, *, own: bool) -> Json | None:
+def _write_thinking(reasoning: ReasoningSettings, *, same_dialect: bool) -> Json | None:
     mode = reasoning.mode
     if mode is None and reasoning.effort == "none":
         mode = "off"
     elif mode is None and reasoning.budget is not None:
         mode = "on"
-    elif mode is None and reasoning.effort is not None and not own:
+    elif mode is None and reasoning.effort is not None and not same_dialect:
         # Effort alone does not switch thinking on.
         mode = "adaptive"
     if mode is None:
         return None
-    if mode == "on" and reasoning.budget is None and not own:
+    if mode == "on" and reasoning.budget is None and not same_dialect:
         mode = "adaptive"
     thinking: Json = {"type": _TYPES[mode]}
-    if reasoning.budget is not None and (mode == "on" or (own and reasoning.budget > 0)):
+    if reasoning.budget is not None and (mode == "on" or (same_dialect and reasoning.budget > 0)):
         thinking["budget_tokens"] = reasoning.budget
-    if own and reasoning.style:
+    if same_dialect and reasoning.style:
         thinking["display"] = reasoning.style
-    elif not own and reasoning.show is not None and mode != "off":
+    elif not same_dialect and reasoning.show is not None and mode != "off":
         thinking["display"] = "summarized" if reasoning.show else "omitted"
-    if own:
+    if same_dialect:
         # Two types mean the same mode. The client's type is kept unless a pass has changed the mode.
         client_type = reasoning.extras.get("type")
         kept = isinstance(client_type, str) and _MODES.get(client_type) == mode

@@ -90,7 +90,7 @@ def write_call(call: HostedCall) -> Json:
     }
     if call.extras.get(_SERVER):
         written["server_name"] = call.extras[_SERVER]
-    return add_common(written, call.cache, call.extras, own=True)
+    return add_common(written, call.cache, call.extras, same_dialect=True)
 
 
 def read_result(value: Json, at: str = "") -> HostedResult:
@@ -115,7 +115,7 @@ def write_result(result: HostedResult) -> Json:
     written: Json = {"type": result.form, "tool_use_id": result.call_id}
     if _CONTENT in result.extras:
         written["content"] = result.extras[_CONTENT]
-    return add_common(written, result.cache, result.extras, own=True)
+    return add_common(written, result.cache, result.extras, same_dialect=True)
 
 
 def write_search(query: str, call_id: str) -> Json:

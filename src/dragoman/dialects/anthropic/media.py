@@ -58,14 +58,14 @@ def _read_block_text(source: Json) -> str:
     return text_of(content)
 
 
-def write_media(media: Media, *, own: bool) -> Json | None:
+def write_media(media: Media, *, same_dialect: bool) -> Json | None:
     """Write a media block; None if Anthropic does not accept this kind of media or this form of it."""
-    if own and media.form == "source":
+    if same_dialect and media.form == "source":
         return _add_title(media, {"type": media.kind, "source": media.extras.get(_SOURCE)})
     source = next((made for write in _WRITERS if (made := write(media)) is not None), None)
     if media.kind not in KINDS or source is None:
         return None
-    if own:
+    if same_dialect:
         source |= object_of(media.extras.get(_SOURCE))
     return _add_title(media, {"type": media.kind, "source": source})
 

@@ -83,20 +83,20 @@ def read_cache(fields: Fields) -> CacheMark | None:
     return CacheMark(ttl=mark.text_or("ttl", ""), extras=rest)
 
 
-def write_cache(mark: CacheMark, *, own: bool) -> Json:
+def write_cache(mark: CacheMark, *, same_dialect: bool) -> Json:
     written: Json = {"type": "ephemeral"}
-    if mark.ttl and (own or mark.ttl in LIFETIMES):
+    if mark.ttl and (same_dialect or mark.ttl in LIFETIMES):
         written["ttl"] = mark.ttl
-    if own:
+    if same_dialect:
         written |= mark.extras
     return written
 
 
-def add_common(written: Json, cache: CacheMark | None, extras: Extras, *, own: bool) -> Json:
+def add_common(written: Json, cache: CacheMark | None, extras: Extras, *, same_dialect: bool) -> Json:
     """Add what any block or tool may have: its cache mark, and its extras if they come from this dialect."""
     if cache is not None:
-        written["cache_control"] = write_cache(cache, own=own)
-    if own and extras:
+        written["cache_control"] = write_cache(cache, same_dialect=same_dialect)
+    if same_dialect and extras:
         for name, value in extras.items():
             if not name.startswith(NOTE):
                 written.setdefault(name, value)

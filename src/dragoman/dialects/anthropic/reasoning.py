@@ -81,7 +81,7 @@ def _seal_last_text(blocks: list[AnyBlock], seal: Seal) -> None:
 
 
 def write_reasoning(
-    block: Reasoning, issuers: frozenset[str], *, own: bool, replays: bool = False
+    block: Reasoning, issuers: frozenset[str], *, same_dialect: bool, replays: bool = False
 ) -> Json | None:
     """Write a thinking block; None if Anthropic would reject it because it did not sign it.
 
@@ -94,9 +94,9 @@ def write_reasoning(
         written["thinking"] = block.text
     if seal is not None and seal.issuer in issuers:
         written[SEAL_FIELDS[kind]] = seal.value
-    elif seal is None and replays and block.text and not (own and block.form):
+    elif seal is None and replays and block.text and not (same_dialect and block.form):
         # The field is required; there is nothing to put into it.
         written[SEAL_FIELDS["thinking"]] = ""
-    elif seal is not None or not own or not block.form:
+    elif seal is not None or not same_dialect or not block.form:
         return None
     return written

@@ -28,51 +28,53 @@ _PLAIN = ("temperature", "top_p", "top_k")
 
 def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json:
     """Build the body for the upstream from a request that fits the target."""
-    own = request.dialect == NAME
-    writer = ContentWriter(losses, frozenset({NAME, target.issuer}), own=own, replays=target.replay_reasoning)
+    same_dialect = request.dialect == NAME
+    writer = ContentWriter(
+        losses, frozenset({NAME, target.issuer}), same_dialect=same_dialect, replays=target.replay_reasoning
+    )
     body: Json = {"model": target.model or request.model}
     if request.max_tokens is not None:
         body["max_tokens"] = request.max_tokens
-    leading = _leading_system(request.turns, own=own)
-    _write_system(leading, writer, losses, body, own=own)
+    leading = _leading_system(request.turns, same_dialect=same_dialect)
+    _write_system(leading, writer, losses, body, same_dialect=same_dialect)
     body["messages"] = [
         message
         for turn in request.turns[len(leading) :]
-        if (message := _write_message(turn, writer, own=own)) is not None
+        if (message := _write_message(turn, writer, same_dialect=same_dialect)) is not None
     ]
-    tools = [write_tool(tool, losses, own=own) for tool in request.tools]
+    tools = [write_tool(tool, losses, same_dialect=same_dialect) for tool in request.tools]
     if any(tools):
         body["tools"] = [tool for tool in tools if tool is not None]
-    choice = write_choice(request, losses, own=own)
+    choice = write_choice(request, losses, same_dialect=same_dialect)
     if choice is not None:
         body["tool_choice"] = choice
     write_generation(request, losses, body)
-    _write_settings(request, body, own=own)
-    if own:
+    _write_settings(request, body, same_dialect=same_dialect)
+    if same_dialect:
         _write_own(request, body)
     return body
 
 
-def _leading_system(turns: tuple[Turn, ...], *, own: bool) -> tuple[Turn, ...]:
+def _leading_system(turns: tuple[Turn, ...], *, same_dialect: bool) -> tuple[Turn, ...]:
     """The leading system turns, up to the first one that the client sent as a message."""
     for position, turn in enumerate(turns):
-        if ROLES[turn.role] != "system" or (own and turn.form.startswith("inline")):
+        if ROLES[turn.role] != "system" or (same_dialect and turn.form.startswith("inline")):
             return turns[:position]
     return turns
 
 
 def _write_system(
-    turns: tuple[Turn, ...], writer: ContentWriter, losses: Losses, body: Json, *, own: bool
+    turns: tuple[Turn, ...], writer: ContentWriter, losses: Losses, body: Json, *, same_dialect: bool
 ) -> None:
     if not turns:
         return
-    if own and len(turns) == 1:
+    if same_dialect and len(turns) == 1:
         body["system"] = writer.write_content(turns[0].blocks, turns[0].form)
         return
     written = []
     for turn in turns:
         for block in writer.write_blocks(turn.blocks):
-            if own or block["type"] == "text":
+            if same_dialect or block["type"] == "text":
                 written.append(block)
             else:
                 losses.add(turn.at, "Anthropic takes nothing but text in the system prompt")
@@ -82,9 +84,9 @@ def _write_system(
         body["system"] = written
 
 
-def _write_message(turn: Turn, writer: ContentWriter, *, own: bool) -> Json | None:
+def _write_message(turn: Turn, writer: ContentWriter, *, same_dialect: bool) -> Json | None:
     role = ROLES[turn.role]
-    if own:
+    if same_dialect:
         return {"role": role, "content": writer.write_content(turn.blocks, turn.form), **turn.extras}
     blocks = turn.blocks
     if role == "user":
@@ -97,7 +99,7 @@ def _is_after_results(block: object) -> bool:
     return not isinstance(block, ToolResult)
 
 
-def _write_settings(request: Request, body: Json, *, own: bool) -> None:
+def _write_settings(request: Request, body: Json, *, same_dialect: bool) -> None:
     if request.stream:
         body["stream"] = True
     if request.stop:
@@ -109,9 +111,9 @@ def _write_settings(request: Request, body: Json, *, own: bool) -> None:
     if request.service_tier:
         body["service_tier"] = request.service_tier
     if request.cache is not None:
-        body["cache_control"] = write_cache(request.cache, own=own)
+        body["cache_control"] = write_cache(request.cache, same_dialect=same_dialect)
     metadata: Json = {"user_id": request.user} if request.user else {}
-    if own and request.metadata is not None:
+    if same_dialect and request.metadata is not None:
         body["metadata"] = {**metadata, **request.metadata}
     elif metadata:
         body["metadata"] = metadata

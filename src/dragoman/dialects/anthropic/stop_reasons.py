@@ -36,12 +36,12 @@ def read_cause(reason: object) -> StopCause:
     return CAUSES.get(reason, "other") if isinstance(reason, str) else "other"
 
 
-def choose_reason(finished: ReplyFinished, *, own: bool, has_calls: bool) -> str:
+def choose_reason(finished: ReplyFinished, *, same_dialect: bool, has_calls: bool) -> str:
     """The `stop_reason` to write: the upstream's own if it still fits the cause.
 
     Agents look for calls only if the reason is `tool_use`, so a reply with calls never ends with `end_turn`.
     """
     reason = REASONS[finished.cause]
-    if own and finished.raw_cause and read_cause(finished.raw_cause) == finished.cause:
+    if same_dialect and finished.raw_cause and read_cause(finished.raw_cause) == finished.cause:
         reason = finished.raw_cause
     return "tool_use" if has_calls and reason == "end_turn" else reason

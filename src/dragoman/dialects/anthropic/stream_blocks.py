@@ -90,11 +90,11 @@ class UnwrittenBlock:
 class TextBlock:
     """A text. It starts with its first delta, because Anthropic rejects an empty text block in a request."""
 
-    __slots__ = ("_growth", "_index", "_own", "_start", "sealed", "started", "uncited")
+    __slots__ = ("_growth", "_index", "_same_dialect", "_start", "sealed", "started", "uncited")
 
-    def __init__(self, index: int, extras: Json, form: str = "", *, own: bool = False) -> None:
+    def __init__(self, index: int, extras: Json, form: str = "", *, same_dialect: bool = False) -> None:
         self._index = index
-        self._own = own
+        self._same_dialect = same_dialect
         self._start: Json = {"type": "text", "text": "", **extras}
         restore_empty(form, self._start)
         self._growth = _GROWTH % (index, b"text_delta", b"text")
@@ -114,7 +114,7 @@ class TextBlock:
         return start_frame(self._index, self._start)
 
     def cite(self, citation: Citation) -> Frames:
-        written = write_citation(citation, own=self._own)
+        written = write_citation(citation, same_dialect=self._same_dialect)
         if written is None:
             self.uncited += 1
             return ()
@@ -131,12 +131,12 @@ class TextBlock:
 class ThinkingBlock:
     """Thinking, with a signature before it stops. A seal without any text is written as redacted thinking."""
 
-    __slots__ = ("_block", "_growth", "_index", "_own", "_part", "_parts", "_seal", "started")
+    __slots__ = ("_block", "_growth", "_index", "_part", "_parts", "_same_dialect", "_seal", "started")
 
-    def __init__(self, index: int, block: Reasoning, *, own: bool) -> None:
+    def __init__(self, index: int, block: Reasoning, *, same_dialect: bool) -> None:
         self._index = index
         self._block = block
-        self._own = own
+        self._same_dialect = same_dialect
         self._growth = _GROWTH % (index, b"thinking_delta", b"thinking")
         self._part = 0
         #: The text of each part so far, for the envelope of a block with several parts.
@@ -160,7 +160,7 @@ class ThinkingBlock:
 
     def _begin(self) -> Frames:
         self.started = True
-        extras = self._block.extras if self._own else {}
+        extras = self._block.extras if self._same_dialect else {}
         return start_frame(self._index, {"type": "thinking", "thinking": "", "signature": "", **extras})
 
     def cite(self, citation: Citation) -> Frames:
@@ -178,7 +178,7 @@ class ThinkingBlock:
         if seal.issuer == NAME and not self._block.redacted:
             return self._begin() + self._write_signature(seal.value)
         self.started = True
-        extras = self._block.extras if self._own else {}
+        extras = self._block.extras if self._same_dialect else {}
         data = write_seal(seal, redacted=self._block.redacted)
         return whole_frames(self._index, {"type": "redacted_thinking", "data": data, **extras})
 
@@ -207,9 +207,9 @@ class CallBlock:
         self.started = True
         self.sealed: Seal | None = None
 
-    def open(self, call: ToolCall, *, own: bool) -> Frames:
+    def open(self, call: ToolCall, *, same_dialect: bool) -> Frames:
         start: Json = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
-        if own:
+        if same_dialect:
             start |= call.extras
         return start_frame(self._index, start) + delta_frame(self._growth + b'""}}')
 
@@ -231,8 +231,8 @@ class FreeTextCallBlock(CallBlock):
 
     __slots__ = ()
 
-    def open(self, call: ToolCall, *, own: bool) -> Frames:
-        return super().open(call, own=own) + super().grow('{"input":"')
+    def open(self, call: ToolCall, *, same_dialect: bool) -> Frames:
+        return super().open(call, same_dialect=same_dialect) + super().grow('{"input":"')
 
     def grow(self, text: str, part: int = 0) -> Frames:
         return super().grow(_encode(text)[1:-1].decode())

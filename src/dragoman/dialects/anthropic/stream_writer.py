@@ -66,7 +66,7 @@ class AnthropicStreamWriter:
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
-        self._own = context.upstream == NAME
+        self._same_dialect = context.upstream == NAME
         self._block: OpenBlock = _SILENT
         self._next = 0
         self._has_calls = False
@@ -87,7 +87,7 @@ class AnthropicStreamWriter:
         context = self._context
         self._start_usage = {"input_tokens": context.input_estimate, "output_tokens": 0}
         message: Json = {
-            "id": event.id if self._own and event.id else context.ids.adopt("msg_", event.id),
+            "id": event.id if self._same_dialect and event.id else context.ids.adopt("msg_", event.id),
             "type": "message",
             "role": "assistant",
             "model": context.model or event.model,
@@ -96,7 +96,7 @@ class AnthropicStreamWriter:
             "stop_sequence": None,
             "usage": self._start_usage,
         }
-        if self._own:
+        if self._same_dialect:
             self._start_usage |= _drop_invalid_counts(object_of(event.extras.get("usage")))
             message |= event.extras
             message["usage"] = self._start_usage
@@ -132,8 +132,8 @@ class AnthropicStreamWriter:
 
     def _open_text(self, block: Text) -> Frames:
         before = self._write_text_seal()
-        extras, form = (block.extras, block.form) if self._own else ({}, "")
-        opened = TextBlock(self._next, extras, form, own=self._own)
+        extras, form = (block.extras, block.form) if self._same_dialect else ({}, "")
+        opened = TextBlock(self._next, extras, form, same_dialect=self._same_dialect)
         self._block = opened
         if block.seal is not None:
             opened.seal(block.seal)
@@ -157,7 +157,7 @@ class AnthropicStreamWriter:
             self._waiting = _build_text_envelope(block.seal)
             return ()
         before = self._write_text_seal()
-        self._block = opened = ThinkingBlock(self._next, block, own=self._own)
+        self._block = opened = ThinkingBlock(self._next, block, same_dialect=self._same_dialect)
         return before + join_frames(opened.grow(text, part) for part, text in enumerate(block.parts))
 
     def _open_call(self, block: ToolCall) -> Frames:
@@ -168,11 +168,11 @@ class AnthropicStreamWriter:
         kind = FreeTextCallBlock if block.kind == "custom" else CallBlock
         self._block = opened = kind(self._next, block)
         self._characters += len(block.arguments)
-        return before + opened.open(block, own=self._own) + opened.grow(block.arguments)
+        return before + opened.open(block, same_dialect=self._same_dialect) + opened.grow(block.arguments)
 
     def _open_hosted_call(self, block: HostedCall) -> Frames:
         # A block without a form was made by the gateway.
-        if self._own and block.form:
+        if self._same_dialect and block.form:
             return self._write_whole(write_call(block))
         if block.tool == FETCH:
             self._search, self._fetched = self._context.ids.adopt("srvtoolu_", block.id), block.arguments
@@ -184,7 +184,7 @@ class AnthropicStreamWriter:
         return self._write_whole(write_search("; ".join(queries), self._search))
 
     def _open_hosted_result(self, block: HostedResult) -> Frames:
-        if self._own and block.form:
+        if self._same_dialect and block.form:
             return self._write_whole(write_result(block))
         if block.tool == FETCH and self._search:
             search, self._search = self._search, ""
@@ -197,7 +197,7 @@ class AnthropicStreamWriter:
         return self._write_whole(write_pages(result, search)) if search else ()
 
     def _open_opaque(self, block: Opaque) -> Frames:
-        if self._own:
+        if self._same_dialect:
             return self._write_whole(block.value)
         lost = self._lose(f"a block of kind {block.kind!r}")
         return self._open_refusal(Refusal(text=block.text)) if block.text else lost
@@ -249,11 +249,11 @@ class AnthropicStreamWriter:
             # Some clients look for the answer in the last block, so a seal must not be the last one.
             self._context.losses.add("", "the seal of the last text has no place in this dialect")
         ended = self._end_search()
-        reason = choose_reason(event, own=self._own, has_calls=self._has_calls)
+        reason = choose_reason(event, same_dialect=self._same_dialect, has_calls=self._has_calls)
         matched = event.stop_sequence if reason == "stop_sequence" else None
         delta: Json = {"stop_reason": reason, "stop_sequence": matched}
         ending: Json = {"type": "message_delta", "delta": delta, "usage": self._final_usage()}
-        if self._own:
+        if self._same_dialect:
             delta |= object_of(event.extras.get("delta"))
             ending |= {name: value for name, value in event.extras.items() if name != "delta"}
         if reason == "refusal" and event.explanation and "stop_details" not in delta:
@@ -270,7 +270,7 @@ class AnthropicStreamWriter:
                 output=self._characters // CHARACTERS_PER_TOKEN if usage.output is None else usage.output,
             )
             usage = usage.merge(guess)
-        written = write_usage(usage, own=self._own)
+        written = write_usage(usage, same_dialect=self._same_dialect)
         sent = self._start_usage
         return {
             name: value

@@ -79,7 +79,7 @@ def _read_search(rest: Json) -> SearchOptions | None:
     return None if options == SearchOptions(paths=options.paths) else options
 
 
-def _write_search(tool: Tool, losses: Losses, *, own: bool) -> Json:
+def _write_search(tool: Tool, losses: Losses, *, same_dialect: bool) -> Json:
     options = tool.search
     if options is None:
         return {}
@@ -88,47 +88,47 @@ def _write_search(tool: Tool, losses: Losses, *, own: bool) -> Json:
         written["max_uses"] = options.max_uses
     if options.allowed_domains:
         written["allowed_domains"] = list(options.allowed_domains)
-    if options.blocked_domains and (own or not options.allowed_domains):
+    if options.blocked_domains and (same_dialect or not options.allowed_domains):
         written["blocked_domains"] = list(options.blocked_domains)
     elif options.blocked_domains:
         path = options.paths.get("blocked_domains", "blocked_domains")
         losses.add(f"{tool.at}.{path}", "Anthropic either allows domains or blocks them")
     if options.location is not None:
-        noted = tool.extras.get(NOTE + LOCATION) if own else None
+        noted = tool.extras.get(NOTE + LOCATION) if same_dialect else None
         written[LOCATION] = noted or write_location(options.location)
     return written
 
 
-def write_tool(tool: Tool, losses: Losses, *, own: bool) -> Json | None:
+def write_tool(tool: Tool, losses: Losses, *, same_dialect: bool) -> Json | None:
     """Write a tool; None, with a loss, if Anthropic has no such tool."""
-    if own and tool.kind in ("typed", "hosted") and tool.form:
-        written: Json = {"type": tool.form, **_write_search(tool, losses, own=own)}
+    if same_dialect and tool.kind in ("typed", "hosted") and tool.form:
+        written: Json = {"type": tool.form, **_write_search(tool, losses, same_dialect=same_dialect)}
         if tool.name:
             written["name"] = tool.name
     elif tool.kind == "function":
-        written = _write_function(tool, own=own)
+        written = _write_function(tool, same_dialect=same_dialect)
     elif tool.kind == "hosted" and tool.family in HOSTED:
         kind_name, name = HOSTED[tool.family]
-        written = {"type": kind_name, "name": name, **_write_search(tool, losses, own=own)}
+        written = {"type": kind_name, "name": name, **_write_search(tool, losses, same_dialect=same_dialect)}
     else:
         losses.add(tool.at, f"Anthropic has no tool of kind {tool.kind!r} like this one")
         return None
     if tool.deferred:
         written["defer_loading"] = True
-    return add_common(written, tool.cache, tool.extras, own=own)
+    return add_common(written, tool.cache, tool.extras, same_dialect=same_dialect)
 
 
-def _write_function(tool: Tool, *, own: bool) -> Json:
+def _write_function(tool: Tool, *, same_dialect: bool) -> Json:
     written: Json = {"name": tool.name}
-    if own and tool.form:
+    if same_dialect and tool.form:
         written["type"] = tool.form
     if tool.description is not None:
         written["description"] = tool.description
     if tool.schema is not None:
         written["input_schema"] = (
-            tool.schema if own or "type" in tool.schema else {**EMPTY_SCHEMA, **tool.schema}
+            tool.schema if same_dialect or "type" in tool.schema else {**EMPTY_SCHEMA, **tool.schema}
         )
-    elif not own:
+    elif not same_dialect:
         written["input_schema"] = EMPTY_SCHEMA
     if tool.strict is not None:
         written["strict"] = tool.strict
@@ -175,24 +175,24 @@ def _read_parallel(choice_fields: Fields) -> bool | None:
     return None if disabled is None else not disabled
 
 
-def write_choice(request: Request, losses: Losses, *, own: bool) -> Json | None:
+def write_choice(request: Request, losses: Losses, *, same_dialect: bool) -> Json | None:
     """The `tool_choice`, which also allows or forbids parallel calls."""
     choice, parallel = request.tool_choice, request.parallel_calls
-    if not own and not request.tools:
+    if not same_dialect and not request.tools:
         return None
     if choice is None:
         return {"type": "auto", "disable_parallel_tool_use": True} if parallel is False else None
     written: Json = {"type": _TYPES[choice.mode]}
     if choice.mode == "named":
-        written["name"] = choice.name if own else _find_name(choice.name, request.tools)
+        written["name"] = choice.name if same_dialect else _find_name(choice.name, request.tools)
     elif choice.mode == "allowed":
         losses.add(
             request.path_of("tool_choice"), "Anthropic cannot restrict the choice to some of the tools"
         )
         if choice.allowed_mode == "required":
             written["type"] = "any"
-    if own and parallel is not None:
+    if same_dialect and parallel is not None:
         written["disable_parallel_tool_use"] = not parallel
     elif parallel is False and choice.mode != "none":
         written["disable_parallel_tool_use"] = True
-    return add_common(written, None, choice.extras, own=own)
+    return add_common(written, None, choice.extras, same_dialect=same_dialect)

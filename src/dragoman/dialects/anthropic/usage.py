@@ -53,7 +53,7 @@ class UsageReader:
         )
 
 
-def write_usage(usage: Usage, *, own: bool) -> Json:
+def write_usage(usage: Usage, *, same_dialect: bool) -> Json:
     """The `usage` of a whole reply or of its `message_delta`."""
     cached = (usage.cache_read or 0) + (usage.cache_write or 0)
     written: Json = {"input_tokens": max(0, (usage.input or 0) - cached)}
@@ -62,7 +62,7 @@ def write_usage(usage: Usage, *, own: bool) -> Json:
     if usage.cache_read is not None:
         written["cache_read_input_tokens"] = usage.cache_read
     written["output_tokens"] = usage.output or 0
-    extras = usage.extras if own else {}
+    extras = usage.extras if same_dialect else {}
     if usage.reasoning is not None and "output_tokens_details" not in extras:
         written["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
     if usage.web_searches is not None and "server_tool_use" not in extras:

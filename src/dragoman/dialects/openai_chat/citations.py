@@ -31,11 +31,11 @@ def read_annotation(value: Json, text_before: int) -> Citation:
     return msgspec.convert({**offsets, "extras": extras}, Citation)
 
 
-def write_annotation(citation: Citation, text_before: int, *, own: bool) -> Json | None:
+def write_annotation(citation: Citation, text_before: int, *, same_dialect: bool) -> Json | None:
     """Write the annotation of a citation; None if this dialect has no place for its content."""
     unknown = citation.extras.get("annotation")
     if isinstance(unknown, dict):
-        return unknown if own else None
+        return unknown if same_dialect else None
     if not citation.url:
         return None
     fields: Json = {}
@@ -46,7 +46,7 @@ def write_annotation(citation: Citation, text_before: int, *, own: bool) -> Json
     fields["title"] = citation.title
     fields["url"] = citation.url
     written: Json = {"type": "url_citation", "url_citation": fields}
-    if own:
+    if same_dialect:
         if citation.quote:
             fields["content"] = citation.quote
         fields.update(_object(citation.extras.get("url_citation")))

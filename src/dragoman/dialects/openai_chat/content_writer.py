@@ -71,12 +71,12 @@ class MessageWriter:
     """Writes the conversation of one request for one target."""
 
     def __init__(self, request: Request, target: TargetFacts, losses: Losses) -> None:
-        self._own = request.dialect == NAME
+        self._same_dialect = request.dialect == NAME
         self._target = target
         self._losses = losses
-        self._marks = self._own or target.caching == "breakpoints"
+        self._marks = self._same_dialect or target.caching == "breakpoints"
         #: DeepSeek and Moonshot require reasoning of every assistant turn as soon as there are tools.
-        self._needs_reasoning = target.replay_reasoning and not self._own and bool(request.tools)
+        self._needs_reasoning = target.replay_reasoning and not self._same_dialect and bool(request.tools)
 
     def write(self, turns: Sequence[Turn]) -> list[Json]:
         messages: list[Json] = []
@@ -97,7 +97,7 @@ class MessageWriter:
         """Add a system message. In requests of other dialects, neighbouring ones become one message."""
         developer = turn.role == "developer" and self._target.developer_role
         role = "developer" if developer else "system"
-        if self._own:
+        if self._same_dialect:
             messages.append(self._add_content({"role": role}, turn, turn.blocks, SYSTEM_JOINT))
             return
         content = self._write_content(turn.blocks, SYSTEM_JOINT)
@@ -112,7 +112,7 @@ class MessageWriter:
 
     def _write_user(self, turn: Turn) -> list[Json]:
         blocks = tuple(block for block in turn.blocks if type(block) is not ToolResult)
-        if self._own:
+        if self._same_dialect:
             return [self._add_content({"role": "user"}, turn, blocks, "")] if turn.role == "user" else []
         content = self._write_content(blocks, "")
         is_only_emptiness = not content and (turn.blocks or turn.role != "user")
@@ -123,12 +123,12 @@ class MessageWriter:
 
     def _write_result(self, result: ToolResult, turn: Turn) -> Json:
         message: Json = {"role": "tool", "tool_call_id": result.call_id}
-        if self._own and turn.role == "tool" and turn.form == FUNCTION_ROLE:
+        if self._same_dialect and turn.role == "tool" and turn.form == FUNCTION_ROLE:
             message = {"role": "function", "name": result.name}
-        shape = result.form if self._own else ""
+        shape = result.form if self._same_dialect else ""
         if shape != ABSENT:
             message["content"] = self._write_result_content(result, shape)
-        return {**message, **turn.extras} if self._own and turn.role == "tool" else message
+        return {**message, **turn.extras} if self._same_dialect and turn.role == "tool" else message
 
     def _write_result_content(self, result: ToolResult, shape: str) -> object:
         blocks = result.content
@@ -162,7 +162,7 @@ class MessageWriter:
     def _write_parts(self, blocks: Sequence[AnyBlock]) -> list[Json]:
         parts: list[Json] = []
         for block in blocks:
-            part = write_part(block, own=self._own, marks=self._marks)
+            part = write_part(block, same_dialect=self._same_dialect, marks=self._marks)
             if part is None:
                 self._losses.add(block.at, "has no place in a message of this dialect")
             else:
@@ -176,18 +176,18 @@ class MessageWriter:
         apart = {id(block) for block in (*thoughts, *calls, *refusals)}
         content_blocks = [block for block in turn.blocks if id(block) not in apart]
         message: Json = {"role": "assistant"}
-        if self._own and turn.form:
+        if self._same_dialect and turn.form:
             message = self._add_content(message, turn, content_blocks, "")
         else:
             content = self._write_content(content_blocks, "")
             message["content"] = content if content or not calls else None
-            if self._own:
+            if self._same_dialect:
                 message.update(turn.extras)
         message.update(self._write_thoughts(thoughts, turn))
         if refusals:
             message["refusal"] = "".join(refusal.text for refusal in refusals)
         self._add_calls(calls, message)
-        if self._own:
+        if self._same_dialect:
             return [message]
         if not message["content"] and message.keys() <= _THOUGHTS_ONLY:
             # The turn had only thoughts: servers reject a message without content.
@@ -200,12 +200,12 @@ class MessageWriter:
 
     def _is_part(self, block: Reasoning | Refusal) -> bool:
         """Whether a thought or refusal was a part of the content, and may be written as one."""
-        return self._own and block.form.startswith(AS_PART)
+        return self._same_dialect and block.form.startswith(AS_PART)
 
     def _add_calls(self, calls: Sequence[ToolCall], message: Json) -> None:
         listed: list[Json] = []
         for call in calls:
-            flags = call.form.split() if self._own else []
+            flags = call.form.split() if self._same_dialect else []
             if FUNCTION_CALL in flags:
                 message["function_call"] = {**self._write_function(call, flags), **call.extras}
             else:
@@ -218,7 +218,10 @@ class MessageWriter:
             return {"name": call.name, "arguments": msgspec.json.decode(call.arguments)}
         if ABSENT in flags and not call.arguments:
             return {"name": call.name}
-        return {"name": call.name, "arguments": call.arguments if self._own else self._write_arguments(call)}
+        return {
+            "name": call.name,
+            "arguments": call.arguments if self._same_dialect else self._write_arguments(call),
+        }
 
     def _write_arguments(self, call: ToolCall) -> str:
         """The arguments as one JSON object: servers that render prompts from them reject anything else."""
@@ -229,7 +232,7 @@ class MessageWriter:
 
     def _write_call(self, call: ToolCall, flags: Sequence[str]) -> Json:
         kind = "custom" if call.kind == "custom" else "function"
-        outer, inner = split_inner(call.extras, kind) if self._own else ({}, {})
+        outer, inner = split_inner(call.extras, kind) if self._same_dialect else ({}, {})
         body: Json = {"name": call.name, "input": call.arguments}
         if kind == "function":
             body = self._write_function(call, flags)
@@ -248,19 +251,21 @@ class MessageWriter:
         fields: Json = {}
         texts: list[str] = []
         for thought in thoughts:
-            if self._own and thought.form in TEXT_FIELDS:
+            if self._same_dialect and thought.form in TEXT_FIELDS:
                 fields[thought.form] = thought.text
                 continue
             entry = self._write_entry(thought)
             if entry is not None:
                 listed = fields.setdefault(find_list_field(entry), [])
                 if isinstance(listed, list):
-                    listed.append(entry if "index" in entry or self._own else {**entry, "index": len(listed)})
-            elif thought.text and (self._own or self._target.replay_reasoning):
+                    listed.append(
+                        entry if "index" in entry or self._same_dialect else {**entry, "index": len(listed)}
+                    )
+            elif thought.text and (self._same_dialect or self._target.replay_reasoning):
                 texts.append(thought.text)
             elif thought.text:
                 self._losses.add(thought.at, "the target takes no reasoning back")
-        if self._target.replay_reasoning and not texts and not self._own:
+        if self._target.replay_reasoning and not texts and not self._same_dialect:
             texts = [thought.text for thought in thoughts if thought.text]
         if texts:
             fields[TEXT_FIELDS[0]] = "\n\n".join(texts)
@@ -269,46 +274,46 @@ class MessageWriter:
     def _write_entry(self, thought: Reasoning) -> Json | None:
         if thought.seal is not None:
             entry = write_entry(thought.seal, thought.text, redacted=thought.redacted)
-            return {**entry, **thought.extras} if self._own else entry
-        if self._own and thought.form.startswith(ENTRY):
+            return {**entry, **thought.extras} if self._same_dialect else entry
+        if self._same_dialect and thought.form.startswith(ENTRY):
             return add_text({"type": thought.form[len(ENTRY) :], **thought.extras}, thought.text)
         return None
 
     def _repeat_text(self, thoughts: Sequence[Reasoning], turn: Turn) -> Json:
-        for note in turn.form.split() if self._own else ():
+        for note in turn.form.split() if self._same_dialect else ():
             for flag, joint in BESIDE.items():
                 if note.startswith(flag):
                     return {note[len(flag) :]: joint.join(thought.text for thought in thoughts)}
         return {}
 
 
-def write_cache(block: Block, *, own: bool) -> Json:
+def write_cache(block: Block, *, same_dialect: bool) -> Json:
     """The field of a part's cache mark; empty without a mark."""
     mark = block.cache
     if mark is None:
         return {}
-    if not own:
+    if not same_dialect:
         ttl = BREAKPOINT_TTL.get(mark.ttl)
         return {BREAKPOINT: {"mode": "explicit", **({"ttl": ttl} if ttl else {})}}
     written: Json = {"ttl": mark.ttl} if mark.ttl else {}
     return {CACHE_CONTROL if "type" in mark.extras else BREAKPOINT: {**written, **mark.extras}}
 
 
-def write_part(block: AnyBlock, *, own: bool, marks: bool) -> Json | None:
+def write_part(block: AnyBlock, *, same_dialect: bool, marks: bool) -> Json | None:
     """Write the part of a block; None if this dialect has no such part. `marks`: write cache marks."""
-    mark = write_cache(block, own=own) if marks else {}
-    extras = block.extras if own else {}
+    mark = write_cache(block, same_dialect=same_dialect) if marks else {}
+    extras = block.extras if same_dialect else {}
     match block:
         case Text():
             return {"type": "text", "text": block.text, **mark, **extras}
         case Refusal():
             return {"type": "refusal", "refusal": block.text, **mark, **extras}
         case Media():
-            part = write_media(block, own=own)
+            part = write_media(block, same_dialect=same_dialect)
             return None if part is None else {**part, **mark}
-        case Opaque() if own:
+        case Opaque() if same_dialect:
             return {**block.value, **mark}
-        case Reasoning() if own and block.form.startswith(AS_PART):
+        case Reasoning() if same_dialect and block.form.startswith(AS_PART):
             texts = [{"type": "text", "text": text} for text in block.parts]
             thinking = texts if block.form == AS_PART else block.text
             return {"type": "thinking", "thinking": thinking, **extras}

@@ -70,19 +70,19 @@ def read_output(fields: Fields) -> OutputFormat | None:
     )
 
 
-def choose_limit_name(request: Request, target: TargetFacts, *, own: bool) -> str:
+def choose_limit_name(request: Request, target: TargetFacts, *, same_dialect: bool) -> str:
     """The name of the token limit: the target's, or the client's, or OpenAI's current one."""
-    return target.max_tokens_field or (request.path_of("max_tokens") if own else CAP)
+    return target.max_tokens_field or (request.path_of("max_tokens") if same_dialect else CAP)
 
 
-def write_output(output: OutputFormat, *, own: bool) -> Json:
+def write_output(output: OutputFormat, *, same_dialect: bool) -> Json:
     """Write `response_format`."""
-    extras = output.extras if own else {}
+    extras = output.extras if same_dialect else {}
     if output.kind != "json_schema":
         return {"type": output.kind, **extras}
     outer, inner = split_inner(extras, "json_schema")
     schema: Json = {}
-    if output.name or not own:
+    if output.name or not same_dialect:
         # Other dialects do not require the name.
         schema["name"] = output.name or "answer"
     if output.description:

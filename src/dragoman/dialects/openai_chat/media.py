@@ -114,24 +114,24 @@ TYPE_OF_KIND: dict[MediaKind, str] = {
 }
 
 
-def write_media(media: Media, *, own: bool) -> Json | None:
+def write_media(media: Media, *, same_dialect: bool) -> Json | None:
     """Write the part of a block; None if this dialect has no such part."""
     if media.text:
         return {"type": "text", "text": f"{media.title}\n\n{media.text}" if media.title else media.text}
     name = TYPE_OF_KIND[media.kind]
-    inner = MEDIA_WRITERS[name](media, own)
-    if inner is None or (name == "video_url" and not own):
+    inner = MEDIA_WRITERS[name](media, same_dialect)
+    if inner is None or (name == "video_url" and not same_dialect):
         return None
-    if not own:
+    if not same_dialect:
         return {"type": name, name: inner}
     outer, further = split_inner(media.extras, name)
     return {"type": name, name: {**inner, **further} if isinstance(inner, dict) else inner, **outer}
 
 
-def _write_linked(media: Media, own: bool) -> Json | str | None:
+def _write_linked(media: Media, same_dialect: bool) -> Json | str | None:
     if not media.url and not media.data:
         return None
-    if own and media.form == BARE_URL:
+    if same_dialect and media.form == BARE_URL:
         return find_url(media)
     linked: Json = {"url": find_url(media)}
     if media.detail:
@@ -139,24 +139,24 @@ def _write_linked(media: Media, own: bool) -> Json | str | None:
     return linked
 
 
-def _write_audio(media: Media, own: bool) -> Json | None:
+def _write_audio(media: Media, same_dialect: bool) -> Json | None:
     if not media.data:
         return None
     media_type = media.media_type.partition(";")[0]
     named = FORMAT_OF_MEDIA_TYPE.get(media_type) or media_type.rpartition("/")[2]
-    return {"data": media.data, "format": media.form if own and media.form else named}
+    return {"data": media.data, "format": media.form if same_dialect and media.form else named}
 
 
-def _write_file(media: Media, own: bool) -> Json | None:
+def _write_file(media: Media, same_dialect: bool) -> Json | None:
     written: Json = {"filename": media.title} if media.title else {}
     if media.file_id:
         written["file_id"] = media.file_id
-    elif media.data and own and media.form == BARE_DATA:
+    elif media.data and same_dialect and media.form == BARE_DATA:
         written["file_data"] = media.data
     elif media.data:
         media_type = media.media_type or "application/pdf"
         written["file_data"] = build_data_url(media_type, media.data)
-        if not own:
+        if not same_dialect:
             written.setdefault("filename", FILE_NAMES.get(media_type, "file"))
     else:
         return None

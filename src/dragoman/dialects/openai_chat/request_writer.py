@@ -37,7 +37,7 @@ WORD_FIELDS = {"verbosity": "verbosity", "service_tier": "service_tier"}
 
 def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json:
     """Build the body for the upstream. For a request of this dialect it equals the client's body."""
-    own = request.dialect == NAME
+    same_dialect = request.dialect == NAME
     body: Json = {
         "model": target.model or request.model,
         "messages": MessageWriter(request, target, losses).write(request.turns),
@@ -52,7 +52,7 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
         if text:
             body[name] = text
     if request.max_tokens is not None:
-        body[choose_limit_name(request, target, own=own)] = request.max_tokens
+        body[choose_limit_name(request, target, same_dialect=same_dialect)] = request.max_tokens
     if request.stop:
         body["stop"] = request.stop[0] if has_flag(request, STOP_TEXT) else list(request.stop)
     if request.user:
@@ -60,19 +60,19 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
     if request.reasoning is not None and request.reasoning.effort is not None:
         body["reasoning_effort"] = request.reasoning.effort
     if request.output is not None:
-        body["response_format"] = write_output(request.output, own=own)
-    _add_caching(request, target, body, own=own)
-    _add_stream(request, target, body, own=own)
-    if own:
+        body["response_format"] = write_output(request.output, same_dialect=same_dialect)
+    _add_caching(request, target, body, same_dialect=same_dialect)
+    _add_stream(request, target, body, same_dialect=same_dialect)
+    if same_dialect:
         for name, value in split_inner(request.extras, "stream_options")[0].items():
             body.setdefault(name, value)
     return body
 
 
-def _add_caching(request: Request, target: TargetFacts, body: Json, *, own: bool) -> None:
-    if request.cache_key and (own or target.caching == "key"):
+def _add_caching(request: Request, target: TargetFacts, body: Json, *, same_dialect: bool) -> None:
+    if request.cache_key and (same_dialect or target.caching == "key"):
         body["prompt_cache_key"] = request.cache_key
-    if not own and target.caching == "breakpoints" and _is_marked(body["messages"]):
+    if not same_dialect and target.caching == "breakpoints" and _is_marked(body["messages"]):
         body["prompt_cache_options"] = {"mode": "explicit"}
 
 
@@ -84,10 +84,10 @@ def _is_marked(messages: object) -> bool:
     )
 
 
-def _add_stream(request: Request, target: TargetFacts, body: Json, *, own: bool) -> None:
+def _add_stream(request: Request, target: TargetFacts, body: Json, *, same_dialect: bool) -> None:
     if request.stream:
         body["stream"] = True
-    if not own:
+    if not same_dialect:
         if request.stream and target.stream_usage:
             body["stream_options"] = {"include_usage": True}
         return

@@ -56,8 +56,8 @@ class OpenThought:
 
     __slots__ = ("field", "is_summary", "parts", "redacted", "seal")
 
-    def __init__(self, block: Reasoning, *, own: bool) -> None:
-        self.field = block.form if own and block.form in TEXT_FIELDS else TEXT_FIELDS[0]
+    def __init__(self, block: Reasoning, *, same_dialect: bool) -> None:
+        self.field = block.form if same_dialect and block.form in TEXT_FIELDS else TEXT_FIELDS[0]
         self.parts: dict[int, list[str]] = {}
         self.redacted = block.redacted
         self.is_summary = not block.raw
@@ -102,14 +102,14 @@ class OpenCall:
         self.has_arguments |= bool(text)
         return text
 
-    def build_first_fragment(self, seal: Seal | None, arguments: str, *, own: bool) -> Json:
+    def build_first_fragment(self, seal: Seal | None, arguments: str, *, same_dialect: bool) -> Json:
         block = self.block
         body: Json = {"name": block.name, "input" if block.kind == "custom" else "arguments": arguments}
         kind = "custom" if block.kind == "custom" else "function"
         fragment: Json = {"index": self.number, "id": block.id, "type": kind, kind: body}
         if seal is not None:
             fragment["extra_content"] = build_google_content(seal.value)
-        if own:
+        if same_dialect:
             fragment.update(block.extras)
         return fragment
 

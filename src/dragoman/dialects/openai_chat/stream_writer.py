@@ -73,13 +73,13 @@ class ChatStreamWriter:
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
-        self._own = context.upstream == NAME
+        self._same_dialect = context.upstream == NAME
         request = context.request
         self._reports_usage = request is None or not hides_usage(
             stream=request.stream, asks_for_usage=request.include_usage
         )
         # Within this dialect they are extras of the end.
-        self._shows_logprobs = not self._own and (request is None or bool(request.logprobs))
+        self._shows_logprobs = not self._same_dialect and (request is None or bool(request.logprobs))
         self._legacy = has_flag(request, LEGACY_FUNCTIONS) if request is not None else None
         self._frames = ChunkFrames({}, {}, has_usage=False)
         self._shape: Json | None = None
@@ -99,13 +99,13 @@ class ChatStreamWriter:
     def _on_reply_started(self, event: ReplyStarted) -> Frames:
         context = self._context
         identity: Json = {
-            "id": event.id if self._own and event.id else context.ids.adopt("chatcmpl-", event.id),
+            "id": event.id if self._same_dialect and event.id else context.ids.adopt("chatcmpl-", event.id),
             "object": "chat.completion.chunk",
             "created": context.created or event.created,
             "model": context.model or event.model,
         }
         extras: Json = {}
-        if self._own:
+        if self._same_dialect:
             extras = object_of(event.extras.get("chunk"))
             delta = event.extras.get("delta")
             self._shape = delta if isinstance(delta, dict) else None
@@ -138,14 +138,14 @@ class ChatStreamWriter:
         return self._on_text_delta(TextDelta(index, block.text)) if block.text else ()
 
     def _open_thought(self, index: int, block: Reasoning) -> Frames:
-        self._open[index] = OpenThought(block, own=self._own)
+        self._open[index] = OpenThought(block, same_dialect=self._same_dialect)
         return join_frames(
             self._on_reasoning_delta(ReasoningDelta(index, *pair[::-1])) for pair in enumerate(block.parts)
         )
 
     def _open_call(self, index: int, block: ToolCall) -> Frames:
         if self._legacy is None:
-            self._legacy = self._own and block.form == "function_call"
+            self._legacy = self._same_dialect and block.form == "function_call"
         number = self._calls
         if self._legacy and number:
             number = -1
@@ -167,7 +167,7 @@ class ChatStreamWriter:
             return ()
         if self._legacy:
             return self._frames.delta({"function_call": {"name": block.name, "arguments": arguments}})
-        fragment = call.build_first_fragment(seal, arguments, own=self._own)
+        fragment = call.build_first_fragment(seal, arguments, same_dialect=self._same_dialect)
         return self._frames.delta({"tool_calls": [fragment]})
 
     def _open_media(self, index: int, block: Media) -> Frames:
@@ -177,7 +177,7 @@ class ChatStreamWriter:
         return self._frames.entries("images", [image])
 
     def _open_opaque(self, index: int, block: Opaque) -> Frames:
-        if self._own and block.kind == "choice":
+        if self._same_dialect and block.kind == "choice":
             choice = {"finish_reason": "stop", **block.value}
             number = choice.get("index")
             return join_frames(
@@ -229,7 +229,7 @@ class ChatStreamWriter:
         if pieces is None:
             opened.parts[event.part] = [text]
             # All thoughts are in one string, so a blank line separates their parts.
-            if self._thought and (not self._own or len(opened.parts) > 1):
+            if self._thought and (not self._same_dialect or len(opened.parts) > 1):
                 text = "\n\n" + text
         else:
             pieces.append(text)
@@ -262,7 +262,7 @@ class ChatStreamWriter:
         return ()
 
     def _annotate(self, opened: OpenText, citation: Citation) -> None:
-        annotation = write_annotation(citation, opened.before, own=self._own)
+        annotation = write_annotation(citation, opened.before, same_dialect=self._same_dialect)
         if annotation is None:
             self._lose("a citation that names no page")
         else:
@@ -294,7 +294,7 @@ class ChatStreamWriter:
         return ()
 
     def _on_reply_finished(self, event: ReplyFinished) -> Frames:
-        extras = event.extras if self._own else {}
+        extras = event.extras if self._same_dialect else {}
         written = self._write_role()
         later = object_of(extras.get("chunk"))
         if later:
@@ -323,7 +323,11 @@ class ChatStreamWriter:
 
     def _choose_reason(self, event: ReplyFinished) -> str:
         raw = event.raw_cause
-        if self._own and raw in FINISH_REASONS - {"function_call"} and read_cause(raw) == event.cause:
+        if (
+            self._same_dialect
+            and raw in FINISH_REASONS - {"function_call"}
+            and read_cause(raw) == event.cause
+        ):
             reason = raw
         else:
             reason = write_reason(event.cause, has_refusal_text=self._refused)
@@ -334,8 +338,8 @@ class ChatStreamWriter:
     def _final_usage(self) -> Json | None:
         """The counts, or an estimate if another dialect's upstream reports none: applications need counts."""
         usage = self._usage
-        if self._own:
-            return write_usage(usage, own=True) if usage is not None else None
+        if self._same_dialect:
+            return write_usage(usage, same_dialect=True) if usage is not None else None
         usage = usage or Usage()
         if usage.input is None or usage.output is None:
             self._context.losses.add(
@@ -346,7 +350,7 @@ class ChatStreamWriter:
                 output=self._characters // CHARACTERS_PER_TOKEN if usage.output is None else usage.output,
             )
             usage = usage.merge(guess)
-        return write_usage(usage, own=False)
+        return write_usage(usage, same_dialect=False)
 
     def _on_reply_failed(self, event: ReplyFailed) -> Frames:
         return error_frame(write_error(event.failure))

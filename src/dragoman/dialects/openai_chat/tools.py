@@ -159,48 +159,60 @@ def _write_reference(name: str) -> Json:
 
 def write_tools(request: Request, target: TargetFacts, losses: Losses) -> Json:
     """The fields of a body about tools. Without tools there are none, unless the client sent them."""
-    own = request.dialect == NAME
-    tools = [_write_tool(tool, losses, own=own) for tool in request.tools if not own or tool.form != LEGACY]
-    functions = [_write_function(tool, own=own) for tool in request.tools if own and tool.form == LEGACY]
+    same_dialect = request.dialect == NAME
+    tools = [
+        _write_tool(tool, losses, same_dialect=same_dialect)
+        for tool in request.tools
+        if not same_dialect or tool.form != LEGACY
+    ]
+    functions = [
+        _write_function(tool, same_dialect=same_dialect)
+        for tool in request.tools
+        if same_dialect and tool.form == LEGACY
+    ]
     written: Json = {}
     listed = [tool for tool in tools if tool is not None]
     if listed:
         written["tools"] = listed
     if functions:
         written["functions"] = functions
-    if not written and not own:
+    if not written and not same_dialect:
         return {}
     choice = request.tool_choice
     if choice is not None:
-        spelled = _write_choice(choice, own=own)
+        spelled = _write_choice(choice, same_dialect=same_dialect)
         if spelled is None:
             losses.add(request.path_of("tool_choice"), f"a tool of kind {choice.kind!r} cannot be forced")
         else:
-            written["function_call" if own and choice.form == LEGACY else "tool_choice"] = spelled
+            written["function_call" if same_dialect and choice.form == LEGACY else "tool_choice"] = spelled
     if request.parallel_calls is not None:
         written["parallel_tool_calls"] = request.parallel_calls
     return written
 
 
-def _write_tool(tool: Tool, losses: Losses, *, own: bool) -> Json | None:
-    extras = tool.extras if own else {}
+def _write_tool(tool: Tool, losses: Losses, *, same_dialect: bool) -> Json | None:
+    extras = tool.extras if same_dialect else {}
     if tool.kind == "function":
         outer, _ = split_inner(extras, "function")
-        kind: Json = {} if own and tool.form == UNTYPED else {"type": "function"}
-        return {**kind, "function": _write_function(tool, own=own), **outer}
+        kind: Json = {} if same_dialect and tool.form == UNTYPED else {"type": "function"}
+        return {**kind, "function": _write_function(tool, same_dialect=same_dialect), **outer}
     if tool.kind == "custom":
         outer, inner = split_inner(extras, "custom")
-        return {"type": "custom", "custom": {**_write_custom(tool, own=own), **inner}, **outer}
-    if own and tool.kind == "hosted":
+        return {
+            "type": "custom",
+            "custom": {**_write_custom(tool, same_dialect=same_dialect), **inner},
+            **outer,
+        }
+    if same_dialect and tool.kind == "hosted":
         return {"type": tool.name, **extras}
     losses.add(tool.at, f"a tool of kind {tool.kind!r} cannot be declared in this dialect")
     return None
 
 
-def _write_function(tool: Tool, *, own: bool) -> Json:
+def _write_function(tool: Tool, *, same_dialect: bool) -> Json:
     """Write a function. Strict servers require a description and properties; other dialects may omit them."""
     function: Json = {"name": tool.name}
-    if own:
+    if same_dialect:
         if tool.description is not None:
             function["description"] = tool.description
         if tool.schema is not None:
@@ -227,22 +239,22 @@ def _complete_schema(schema: Json | None) -> Json:
     return schema
 
 
-def _write_custom(tool: Tool, *, own: bool) -> Json:
+def _write_custom(tool: Tool, *, same_dialect: bool) -> Json:
     custom: Json = {"name": tool.name}
     if tool.description is not None:
         custom["description"] = tool.description
     grammar = tool.grammar
     if grammar is not None:
-        outer, inner = split_inner(grammar.extras, "grammar") if own else ({}, {})
+        outer, inner = split_inner(grammar.extras, "grammar") if same_dialect else ({}, {})
         rules: Json = {"syntax": grammar.syntax, "definition": grammar.definition, **inner}
         custom["format"] = {"type": "grammar", "grammar": rules, **outer}
     return custom
 
 
-def _write_choice(choice: ToolChoice, *, own: bool) -> object:
-    extras = choice.extras if own else {}
+def _write_choice(choice: ToolChoice, *, same_dialect: bool) -> object:
+    extras = choice.extras if same_dialect else {}
     if choice.mode == "named":
-        if own and choice.form == LEGACY:
+        if same_dialect and choice.form == LEGACY:
             return {"name": choice.name, **extras}
         if choice.kind not in ("function", "custom"):
             return None

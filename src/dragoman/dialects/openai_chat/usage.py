@@ -82,8 +82,8 @@ def is_count(value: object) -> TypeGuard[int]:
     return type(value) is int and value >= 0
 
 
-def write_usage(usage: Usage, *, own: bool) -> dict[str, object]:
-    """Write a usage object. `own`: the counts come from this dialect, so unknown fields are written too."""
+def write_usage(usage: Usage, *, same_dialect: bool) -> dict[str, object]:
+    """Write a usage object. `same_dialect`: the counts come from Chat, so unknown fields are written too."""
     prompt, completion = usage.input or 0, usage.output or 0
     written: dict[str, object] = {
         "prompt_tokens": prompt,
@@ -98,7 +98,7 @@ def write_usage(usage: Usage, *, own: bool) -> dict[str, object]:
         }
         if details:
             written[place] = details
-    if own:
+    if same_dialect:
         for name, value in usage.extras.items():
             known = written.get(name)
             if isinstance(known, dict) and isinstance(value, dict):

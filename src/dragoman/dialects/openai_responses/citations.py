@@ -34,12 +34,12 @@ def read_citation(annotation: Extras) -> Citation:
     )
 
 
-def write_citation(citation: Citation, length: int, *, own: bool) -> Extras | None:
+def write_citation(citation: Citation, length: int, *, same_dialect: bool) -> Extras | None:
     """Write an annotation; None if it is from another dialect and has no address.
 
     `length` is the length of the text so far.
     """
-    if own and citation.extras:
+    if same_dialect and citation.extras:
         texts = {"url": citation.url, "title": citation.title}
         offsets = {"start_index": citation.start, "end_index": citation.end}
         return {

@@ -42,12 +42,12 @@ from dragoman.wire.partial_json import parse_object
 
 
 class InputWriter:
-    """Writes the items of one request. `own`: the request came in this dialect."""
+    """Writes the items of one request. `same_dialect`: the request came in this dialect."""
 
-    def __init__(self, target: TargetFacts, losses: Losses, *, own: bool) -> None:
+    def __init__(self, target: TargetFacts, losses: Losses, *, same_dialect: bool) -> None:
         self._target = target
         self._losses = losses
-        self._own = own
+        self._same_dialect = same_dialect
         self.items: list[Extras] = []
 
     def write(self, turn: Turn) -> None:
@@ -62,11 +62,11 @@ class InputWriter:
             item = self._write_item(block)
             if item is not None:
                 self.items.append(item)
-        if content or (self._own and not turn.blocks):
+        if content or (self._same_dialect and not turn.blocks):
             self._write_message(turn, content)
 
     def _choose_role(self, turn: Turn) -> str:
-        if self._own:
+        if self._same_dialect:
             return turn.role
         if turn.role in ("system", "developer"):
             return "developer" if self._target.developer_role else "system"
@@ -75,12 +75,12 @@ class InputWriter:
     def _is_content(self, block: AnyBlock) -> bool:
         if isinstance(block, Media):
             # An image that the model made is an item, and only this dialect can write it as one.
-            return not (self._own and write_hosted(block) is not None)
+            return not (self._same_dialect and write_hosted(block) is not None)
         return isinstance(block, Text | Refusal) or (isinstance(block, Opaque) and block.form == "part")
 
     def _write_message(self, turn: Turn, content: list[AnyBlock]) -> None:
         role = self._choose_role(turn)
-        forms = turn.form.split() if self._own else []
+        forms = turn.form.split() if self._same_dialect else []
         only = content[0] if len(content) == 1 else None
         written: object
         if STRING in forms and isinstance(only, Text):
@@ -93,7 +93,7 @@ class InputWriter:
         self.items.append(self._add_extras(item | {"role": role, "content": written}, turn.extras))
 
     def _add_extras(self, item: Extras, extras: Extras) -> Extras:
-        return {**item, **extras} if self._own else item
+        return {**item, **extras} if self._same_dialect else item
 
     def _write_item(self, block: AnyBlock) -> Extras | None:
         item: Extras | None = None
@@ -107,9 +107,9 @@ class InputWriter:
             case ToolDeclarations():
                 return self._write_additional_tools(block)
             case HostedCall() | HostedResult() | Opaque() | Media():
-                if self._own and isinstance(block, HostedResult) and block.form == FOLLOWS:
+                if self._same_dialect and isinstance(block, HostedResult) and block.form == FOLLOWS:
                     return None
-                item = write_hosted(block) if self._own else None
+                item = write_hosted(block) if self._same_dialect else None
             case ToolReference() | Text() | Refusal():
                 pass
             case _:
@@ -124,22 +124,22 @@ class InputWriter:
         Other servers of this dialect may require the reasoning of earlier turns and check no seals.
         """
         seal = block.seal
-        is_own = self._own and block.form != UNSEALED
+        is_own = self._same_dialect and block.form != UNSEALED
         if seal is None and not is_own and not (self._target.replay_reasoning and block.text):
             self._losses.add(block.at, "reasoning without a seal of OpenAI's is not sent")
             return None
         if seal is not None and seal.issuer != self._target.issuer:
             self._losses.add(block.at, "reasoning that another vendor sealed is not sent")
             return None
-        item = write_reasoning(block, own=self._own)
+        item = write_reasoning(block, same_dialect=self._same_dialect)
         if seal is not None:
             item["encrypted_content"] = seal.value
         return self._add_extras(item, block.extras)
 
     def _write_additional_tools(self, block: ToolDeclarations) -> Extras:
-        tools = write_tools(block.tools, self._losses, own=self._own)
+        tools = write_tools(block.tools, self._losses, same_dialect=self._same_dialect)
         item: Extras = {"type": "additional_tools", "tools": tools}
-        if not self._own or block.form != NO_ROLE:
+        if not self._same_dialect or block.form != NO_ROLE:
             item["role"] = "developer"
         return self._add_extras(item, block.extras)
 
@@ -147,16 +147,20 @@ class InputWriter:
 
     def _write_call(self, block: ToolCall) -> Extras:
         call = CALL_OF_KIND[block.kind]
-        forms = block.form.split() if self._own else []
-        text = block.arguments if self._own or call.kind != "function" else self._build_object_text(block)
-        arguments = text if STRING in forms else build_arguments(text, call, own=self._own)
+        forms = block.form.split() if self._same_dialect else []
+        text = (
+            block.arguments
+            if self._same_dialect or call.kind != "function"
+            else self._build_object_text(block)
+        )
+        arguments = text if STRING in forms else build_arguments(text, call, same_dialect=self._same_dialect)
         item: Extras = {"type": call.item, BY_ID if BY_ID in forms else "call_id": block.id}
         item[call.field] = arguments
         if not call.name:
             item["name"] = block.name
         if block.namespace:
             item["namespace"] = block.namespace
-        if not self._own and not call.is_text:
+        if not self._same_dialect and not call.is_text:
             item["status"] = COMPLETED
         return self._add_extras(item | call.constants, block.extras)
 
@@ -169,16 +173,16 @@ class InputWriter:
 
     def _write_output(self, block: ToolResult) -> Extras:
         call = CALL_OF_KIND[block.kind]
-        forms = block.form.split() if self._own else []
-        extras = dict(block.extras) if self._own else {}
+        forms = block.form.split() if self._same_dialect else []
+        extras = dict(block.extras) if self._same_dialect else {}
         item: Extras = {"type": call.output, BY_ID if BY_ID in forms else "call_id": block.call_id}
         match call.kind:
             case "tool_search":
                 blocks = [inner for inner in block.content if isinstance(inner, ToolDeclarations)]
                 tools = tuple(tool for inner in blocks for tool in inner.tools)
-                item["tools"] = write_tools(tools, self._losses, own=self._own)
+                item["tools"] = write_tools(tools, self._losses, same_dialect=self._same_dialect)
                 item |= call.constants
-                if not self._own:
+                if not self._same_dialect:
                     item["status"] = COMPLETED
             case "shell":
                 outcome = {"type": "exit", "exit_code": int(block.is_error)}
@@ -196,7 +200,7 @@ class InputWriter:
 
     def _write_output_content(self, block: ToolResult, *, is_string: bool) -> object:
         is_text = all(isinstance(inner, Text) for inner in block.content)
-        if is_text and (is_string or not self._own):
+        if is_text and (is_string or not self._same_dialect):
             return _join_texts(block.content)
         return self._write_parts(block.content, "tool")
 
@@ -217,9 +221,9 @@ class InputWriter:
             case Refusal():
                 part = {"type": "input_text", "text": block.text}
             case Media():
-                part = write_media(block, own=self._own)
+                part = write_media(block, same_dialect=self._same_dialect)
             case Opaque():
-                if self._own and block.form == "part":
+                if self._same_dialect and block.form == "part":
                     return dict(block.value)
             case (
                 Reasoning()
@@ -236,7 +240,7 @@ class InputWriter:
         if part is None:
             self._losses.add(block.at, "OpenAI Responses has no content part for this")
             return None
-        if self._own:
+        if self._same_dialect:
             if block.cache is not None:
                 part["prompt_cache_breakpoint"] = dict(block.cache.extras)
             _merge(part, block.extras)
@@ -244,10 +248,12 @@ class InputWriter:
 
     def _write_text(self, block: Text, role: str) -> Extras:
         usual = USUAL_TEXT.get(role, "input_text")
-        part: Extras = {"type": (self._own and block.form) or usual, "text": block.text}
-        if self._own and block.citations:
+        part: Extras = {"type": (self._same_dialect and block.form) or usual, "text": block.text}
+        if self._same_dialect and block.citations:
             length = len(block.text)
-            part["annotations"] = [write_citation(citation, length, own=True) for citation in block.citations]
+            part["annotations"] = [
+                write_citation(citation, length, same_dialect=True) for citation in block.citations
+            ]
         return part
 
 

@@ -61,15 +61,15 @@ def write_error(failure: Failure) -> Json:
     return write_openai_error(failure, _own_code(failure) or code or failure.code)
 
 
-def write_stream_error(failure: Failure, ending: FailedEnding, *, own: bool) -> tuple[str, str]:
+def write_stream_error(failure: Failure, ending: FailedEnding, *, same_dialect: bool) -> tuple[str, str]:
     """The code and the message of a response that fails in the stream.
 
-    `own`: the upstream is of this dialect.
+    `same_dialect`: the upstream is of this dialect.
     """
     if ending == "truncated":
         # Codex does not retry after `server_is_overloaded`; half an answer is worth a retry.
         return "server_error", failure.message
-    code = _own_code(failure) if own or failure.kind != "overloaded" else ""
+    code = _own_code(failure) if same_dialect or failure.kind != "overloaded" else ""
     message = failure.message
     if failure.kind == "rate_limit" and failure.retry_after is not None and not _WAIT_TEXT.search(message):
         wait = f"{limit_wait(failure.retry_after):.3f}".rstrip("0").rstrip(".")

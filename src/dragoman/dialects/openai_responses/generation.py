@@ -88,27 +88,27 @@ def _read_format(text: Fields) -> OutputFormat | None:
     )
 
 
-def write_generation(body: Json, request: Request, *, own: bool) -> None:
+def write_generation(body: Json, request: Request, *, same_dialect: bool) -> None:
     """Write `reasoning` and `text`."""
-    if request.reasoning is not None and not (own and REASONING_FROM_INPUT in request.form.split()):
-        reasoning = _write_reasoning(request.reasoning, own=own)
-        if reasoning or own:
+    if request.reasoning is not None and not (same_dialect and REASONING_FROM_INPUT in request.form.split()):
+        reasoning = _write_reasoning(request.reasoning, same_dialect=same_dialect)
+        if reasoning or same_dialect:
             body["reasoning"] = reasoning
-    text = dict(get_object(request.extras, "text")) if own else {}
+    text = dict(get_object(request.extras, "text")) if same_dialect else {}
     if request.output is not None:
-        text["format"] = _write_format(request.output, own=own)
+        text["format"] = _write_format(request.output, same_dialect=same_dialect)
     if request.verbosity:
         text["verbosity"] = request.verbosity
     if text:
         body["text"] = text
 
 
-def _write_reasoning(settings: ReasoningSettings, *, own: bool) -> Extras:
-    effort = settings.extras.get(_FIRST_EFFORT, settings.effort) if own else settings.effort
-    if effort is None and settings.mode == "off" and not own:
+def _write_reasoning(settings: ReasoningSettings, *, same_dialect: bool) -> Extras:
+    effort = settings.extras.get(_FIRST_EFFORT, settings.effort) if same_dialect else settings.effort
+    if effort is None and settings.mode == "off" and not same_dialect:
         effort = "none"
     written: Extras = {} if effort is None else {"effort": effort}
-    if own:
+    if same_dialect:
         if settings.style:
             written["summary"] = settings.style
         return written | omit(settings.extras, (_FIRST_EFFORT,))
@@ -117,9 +117,9 @@ def _write_reasoning(settings: ReasoningSettings, *, own: bool) -> Extras:
     return written
 
 
-def _write_format(output: OutputFormat, *, own: bool) -> Extras:
+def _write_format(output: OutputFormat, *, same_dialect: bool) -> Extras:
     written: Extras = {"type": output.kind}
-    if own:
+    if same_dialect:
         members: Extras = {
             "name": output.name or None,
             "schema": output.schema,

@@ -5,6 +5,7 @@ and this dialect writes it from there. The second one (`form` is `FOLLOWS`) has 
 """
 
 from collections.abc import Callable, Iterable
+from typing import assert_never
 
 import msgspec
 
@@ -273,12 +274,12 @@ def read_search(rest: Extras) -> SearchOptions | None:
     return None if options == SearchOptions(paths=_SEARCH_PATHS) else options
 
 
-def write_search(tool: Tool, *, own: bool) -> Extras:
+def write_search(tool: Tool, *, same_dialect: bool) -> Extras:
     """The members of a declared web search that hold its options."""
     options = tool.search
     if options is None:
         return {}
-    extras = tool.extras if own else {}
+    extras = tool.extras if same_dialect else {}
     written: Extras = {}
     if options.allowed_domains:
         written[_FILTERS] = {_DOMAINS: list(options.allowed_domains), **get_object(extras, _FILTERS)}
@@ -289,3 +290,18 @@ def write_search(tool: Tool, *, own: bool) -> Extras:
     if options.live is not None:
         written[_LIVE] = options.live
     return written
+
+
+def describe_loss(block: HostedCall | HostedResult | Media | Opaque) -> str:
+    """The text of a loss: a block that only a client of its own dialect can receive."""
+    match block:
+        case HostedCall():
+            return "what another vendor's own tool was asked"
+        case HostedResult():
+            return "what another vendor's own tool gave back"
+        case Media():
+            return "media that the model made"
+        case Opaque():
+            return "a block that only its own dialect knows"
+        case _:
+            assert_never(block)

@@ -71,7 +71,7 @@ def read_audio(fields: Fields) -> Media:
     return block
 
 
-def write_media(block: Media, *, own: bool) -> Extras | None:
+def write_media(block: Media, *, same_dialect: bool) -> Extras | None:
     """Write a content part; None if the API has none for this kind of media."""
     if block.text:
         return {"type": "input_text", "text": f"{block.title}\n{block.text}" if block.title else block.text}
@@ -79,7 +79,7 @@ def write_media(block: Media, *, own: bool) -> Extras | None:
         case "image":
             return _write_image(block)
         case "document":
-            return _write_file(block, own=own)
+            return _write_file(block, same_dialect=same_dialect)
         case "audio" if block.data:
             audio_format = block.media_type.removeprefix("audio/")
             return {"type": "input_audio", "input_audio": {"data": block.data, "format": audio_format}}
@@ -97,7 +97,7 @@ def _write_image(block: Media) -> Extras:
     return part
 
 
-def _write_file(block: Media, *, own: bool) -> Extras:
+def _write_file(block: Media, *, same_dialect: bool) -> Extras:
     part: Extras = {"type": "input_file"}
     if block.title:
         part["filename"] = block.title
@@ -107,7 +107,7 @@ def _write_file(block: Media, *, own: bool) -> Extras:
         part["file_url"] = block.url
     else:
         part["file_data"] = _build_data_url(block) if block.media_type else block.data
-        if block.media_type and not own:
+        if block.media_type and not same_dialect:
             part.setdefault("filename", FILE_NAMES.get(block.media_type, "document"))
     if block.detail:
         part["detail"] = block.detail

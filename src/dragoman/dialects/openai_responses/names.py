@@ -125,7 +125,7 @@ def read_arguments(value: object) -> str:
     return "" if value is None else encode(value).decode()
 
 
-def build_arguments(text: str, call: CallFormat, *, own: bool) -> object:
+def build_arguments(text: str, call: CallFormat, *, same_dialect: bool) -> object:
     """The arguments as the item needs them. Text that is no JSON object becomes the member `text`."""
     if call.is_text:
         return text
@@ -135,7 +135,7 @@ def build_arguments(text: str, call: CallFormat, *, own: bool) -> object:
             value = msgspec.json.decode(text)
         except (ValueError, RecursionError):
             return {**call.defaults, "text": text}
-    if own:
+    if same_dialect:
         return value
     if value is not None and not isinstance(value, dict):
         return {**call.defaults, "text": text}

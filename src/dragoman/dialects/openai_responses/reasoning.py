@@ -120,11 +120,11 @@ def build_sealed_item(carrier: Reasoning, seal: Seal) -> SealedItem:
     return SealedItem(kind="call", seal=seal, call_id=carrier.form.removeprefix(CALL_CARRIER))
 
 
-def write_reasoning(block: Reasoning, *, own: bool) -> Extras:
+def write_reasoning(block: Reasoning, *, same_dialect: bool) -> Extras:
     """A reasoning item without id, status and seal."""
-    field = "content" if own and block.raw else "summary"
+    field = "content" if same_dialect and block.raw else "summary"
     item: Extras = {"type": "reasoning"}
-    if not own or block.form != NO_SUMMARY:
+    if not same_dialect or block.form != NO_SUMMARY:
         item["summary"] = []
     if block.parts:
         item[field] = write_texts(block.parts, PART_TYPE[field])

@@ -42,33 +42,33 @@ UNSUPPORTED = ("top_k", "seed", "logit_bias", *OPEN_RESPONSES)
 
 
 def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json:
-    own = request.dialect == NAME
+    same_dialect = request.dialect == NAME
     body: Json = {}
     if request.model or target.model:
         body["model"] = target.model or request.model
-    instructions, turns = _split_instructions(request.turns, own=own)
+    instructions, turns = _split_instructions(request.turns, same_dialect=same_dialect)
     if target.instructions and instructions != target.instructions:
         if instructions:
             turns = (Turn(role="developer", blocks=(Text(text=instructions),)), *turns)
         instructions = target.instructions
     if instructions:
         body["instructions"] = instructions
-    _write_input(body, request, turns, target, losses, own=own)
-    _write_tools(body, request, losses, own=own)
-    _write_settings(body, request, own=own)
-    write_generation(body, request, own=own)
-    if own:
+    _write_input(body, request, turns, target, losses, same_dialect=same_dialect)
+    _write_tools(body, request, losses, same_dialect=same_dialect)
+    _write_settings(body, request, same_dialect=same_dialect)
+    write_generation(body, request, same_dialect=same_dialect)
+    if same_dialect:
         return {**request.extras, **body}
     _write_state(body, request)
     _report_losses(request, losses)
     return body
 
 
-def _split_instructions(turns: tuple[Turn, ...], *, own: bool) -> tuple[str, tuple[Turn, ...]]:
+def _split_instructions(turns: tuple[Turn, ...], *, same_dialect: bool) -> tuple[str, tuple[Turn, ...]]:
     """The text of the leading system turns, and the turns after them."""
     texts: list[str] = []
     for number, turn in enumerate(turns):
-        is_leading = turn.form == TOP if own else turn.role in ("system", "developer")
+        is_leading = turn.form == TOP if same_dialect else turn.role in ("system", "developer")
         if not is_leading or not all(isinstance(block, Text) for block in turn.blocks):
             return "\n".join(texts), turns[number:]
         texts += [block.text for block in turn.blocks if isinstance(block, Text) and block.text]
@@ -76,9 +76,15 @@ def _split_instructions(turns: tuple[Turn, ...], *, own: bool) -> tuple[str, tup
 
 
 def _write_input(
-    body: Json, request: Request, turns: Sequence[Turn], target: TargetFacts, losses: Losses, *, own: bool
+    body: Json,
+    request: Request,
+    turns: Sequence[Turn],
+    target: TargetFacts,
+    losses: Losses,
+    *,
+    same_dialect: bool,
 ) -> None:
-    forms = request.form.split() if own else []
+    forms = request.form.split() if same_dialect else []
     if NO_INPUT in forms and not turns:
         return
     if STRING in forms and len(turns) == 1 and len(turns[0].blocks) == 1:
@@ -86,36 +92,38 @@ def _write_input(
         if isinstance(block, Text):
             body["input"] = block.text
             return
-    writer = InputWriter(target, losses, own=own)
+    writer = InputWriter(target, losses, same_dialect=same_dialect)
     for turn in turns:
         writer.write(turn)
-    if not writer.items and "instructions" in body and not own:
+    if not writer.items and "instructions" in body and not same_dialect:
         # OpenAI refuses an empty input, so instructions without a conversation become the input.
         writer.items.append({"type": "message", "role": "developer", "content": body.pop("instructions")})
     body["input"] = writer.items
 
 
-def _write_tools(body: Json, request: Request, losses: Losses, *, own: bool) -> None:
-    tools = write_tools(request.tools, losses, own=own)
+def _write_tools(body: Json, request: Request, losses: Losses, *, same_dialect: bool) -> None:
+    tools = write_tools(request.tools, losses, same_dialect=same_dialect)
     if tools:
         body["tools"] = tools
     # OpenAI refuses these settings without tools.
-    if tools or own:
+    if tools or same_dialect:
         if request.tool_choice is not None:
-            body["tool_choice"] = write_choice(request.tool_choice, request.tools, own=own)
+            body["tool_choice"] = write_choice(request.tool_choice, request.tools, same_dialect=same_dialect)
         if request.parallel_calls is not None:
             body["parallel_tool_calls"] = request.parallel_calls
 
 
-def _write_settings(body: Json, request: Request, *, own: bool) -> None:
-    names = (*NUMBERS_AND_MAPS, *OPEN_RESPONSES) if own else NUMBERS_AND_MAPS
+def _write_settings(body: Json, request: Request, *, same_dialect: bool) -> None:
+    names = (*NUMBERS_AND_MAPS, *OPEN_RESPONSES) if same_dialect else NUMBERS_AND_MAPS
     body |= drop_none({name: getattr(request, name) for name in names})
     body |= {name: value for name in TEXTS_AND_FLAGS if (value := getattr(request, name))}
     if request.max_tokens is not None:
-        body["max_output_tokens"] = request.max_tokens if own else max(MIN_OUTPUT_TOKENS, request.max_tokens)
+        body["max_output_tokens"] = (
+            request.max_tokens if same_dialect else max(MIN_OUTPUT_TOKENS, request.max_tokens)
+        )
     if request.cache_key:
-        body["prompt_cache_key"] = request.cache_key if own else _shorten(request.cache_key)
-    if request.user and own:
+        body["prompt_cache_key"] = request.cache_key if same_dialect else _shorten(request.cache_key)
+    if request.user and same_dialect:
         body[request.path_of("user")] = request.user
     elif request.user:
         body["safety_identifier"] = _shorten(request.user)

@@ -116,9 +116,11 @@ class ResponseObject:
     """Writes the response of one stream at each lifecycle event."""
 
     def __init__(self, context: ClientContext, started: ReplyStarted, ids: IdSource) -> None:
-        self._own = context.upstream == NAME
-        times = (started.created, context.created) if self._own else (context.created, started.created)
-        response_id = started.id if self._own else ""
+        self._same_dialect = context.upstream == NAME
+        times = (
+            (started.created, context.created) if self._same_dialect else (context.created, started.created)
+        )
+        response_id = started.id if self._same_dialect else ""
         self._head: Extras = {
             "id": response_id or ids.adopt("resp_", started.id),
             "object": "response",
@@ -126,7 +128,7 @@ class ResponseObject:
             "model": context.model or started.model,
         }
         self._echo = repeat_request(context.body)
-        if self._own:
+        if self._same_dialect:
             self._echo |= _select_valid(started.extras)
         members = {name: msgspec.Raw(value) for name, value in context.reply_members.items()}
         self._head |= {name: members.pop(name) for name in tuple(members) if name in LIVE}
@@ -145,9 +147,9 @@ class ResponseObject:
         extras: Extras | None = None,
     ) -> bytes:
         """The response as JSON. `extras`: the fields of an upstream of this dialect at the end."""
-        late = extras if extras and self._own else {}
+        late = extras if extras and self._same_dialect else {}
         details = {**get_object(late, "incomplete_details"), "reason": reason} if reason else None
-        completed_at = self._head["created_at"] if status == COMPLETED and not self._own else None
+        completed_at = self._head["created_at"] if status == COMPLETED and not self._same_dialect else None
         completed_at = late.get("completed_at", completed_at)
         live: Extras = {
             **self._head,

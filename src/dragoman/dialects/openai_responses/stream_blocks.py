@@ -172,9 +172,9 @@ class MessageEmitter(GrowingItemEmitter):
             "content_part.done", members
         )
 
-    def cite(self, citation: Citation, *, own: bool) -> Frames | None:
+    def cite(self, citation: Citation, *, same_dialect: bool) -> Frames | None:
         """The event of a citation; None if this dialect cannot express it."""
-        annotation = write_citation(citation, self._text.tell(), own=own)
+        annotation = write_citation(citation, self._text.tell(), same_dialect=same_dialect)
         if annotation is None:
             return None
         position = {**self._find_position(), "annotation_index": len(self._annotations)}
@@ -224,13 +224,13 @@ _REASONING_EVENTS = {
 class ReasoningEmitter(GrowingItemEmitter):
     """Reasoning in parts: summaries, or the reasoning itself if it comes from this dialect."""
 
-    def __init__(self, start: ItemStart, block: Reasoning, *, own: bool, with_seal: bool) -> None:
+    def __init__(self, start: ItemStart, block: Reasoning, *, same_dialect: bool, with_seal: bool) -> None:
         super().__init__(start)
-        self._field = "content" if own and block.raw else "summary"
+        self._field = "content" if same_dialect and block.raw else "summary"
         self._texts: dict[str, list[str]] = {"summary": [], "content": []}
         #: The number of the open part in the hub's block; -1 if none is open.
         self._part = -1
-        self._own = own
+        self._same_dialect = same_dialect
         self._with_seal = with_seal
         self._redacted = block.redacted
         self.seal = block.seal
@@ -281,7 +281,7 @@ class ReasoningEmitter(GrowingItemEmitter):
         members = _drop_invalid(extras)
         frames += self._write_other_form(members)
         item = self._build_item(members)
-        if self._with_seal and (self.seal is not None or not self._own):
+        if self._with_seal and (self.seal is not None or not self._same_dialect):
             parts = self._texts[self._field]
             item["encrypted_content"] = write_encrypted(self.seal, parts, redacted=self._redacted)
         return frames + self._write_done(item)
@@ -311,11 +311,11 @@ class CallEmitter(GrowingItemEmitter):
     """A call for the client. Arguments that are an object in the item are written whole at the end."""
 
     def __init__(
-        self, start: ItemStart, block: ToolCall, call: CallFormat, call_id: str, *, own: bool
+        self, start: ItemStart, block: ToolCall, call: CallFormat, call_id: str, *, same_dialect: bool
     ) -> None:
         super().__init__(start)
         self._call = call
-        self._own = own
+        self._same_dialect = same_dialect
         #: White space at the beginning of the arguments. Alone it is not JSON.
         self._blank = ""
         self.call_id = call_id
@@ -356,13 +356,13 @@ class CallEmitter(GrowingItemEmitter):
         frames: Frames = ()
         is_missing = self._call.kind == "function" and status == COMPLETED and not self._text.tell()
         has_blank, self._blank = bool(self._blank), ""
-        if is_missing and (has_blank or not self._own):
+        if is_missing and (has_blank or not self._same_dialect):
             # Empty arguments are not JSON, and client libraries fail on them.
             frames = self.write_text("{}")
         text = self._text.getvalue()
-        arguments = build_arguments(text, self._call, own=self._own)
+        arguments = build_arguments(text, self._call, same_dialect=self._same_dialect)
         if not self._call.is_text and not isinstance(arguments, dict):
-            arguments = build_arguments(text, self._call, own=False)
+            arguments = build_arguments(text, self._call, same_dialect=False)
         item = self._build_item(members, arguments)
         if not self._call.is_text:
             return self._write_added({**item, "status": IN_PROGRESS}) + self._write_done(item)

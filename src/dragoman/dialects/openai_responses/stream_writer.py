@@ -18,6 +18,7 @@ from dragoman.dialects.openai_responses.hosted import (
     PREFIXES,
     add_required,
     build_search_action,
+    describe_loss,
     write_hosted,
 )
 from dragoman.dialects.openai_responses.names import (
@@ -79,21 +80,6 @@ from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Frames, join_frames
 
 
-def _describe_block(block: HostedCall | HostedResult | Media | Opaque) -> str:
-    """The text of a loss: a block that only a client of its own dialect can receive."""
-    match block:
-        case HostedCall():
-            return "what another vendor's own tool was asked"
-        case HostedResult():
-            return "what another vendor's own tool gave back"
-        case Media():
-            return "media that the model made"
-        case Opaque():
-            return "a block that only its own dialect knows"
-        case _:
-            assert_never(block)
-
-
 class ResponsesStreamWriter:
     """Owns the output items of one reply, the ids that it gave, and the seals that it has not written yet."""
 
@@ -101,10 +87,10 @@ class ResponsesStreamWriter:
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
-        self._own = context.upstream == NAME
+        self._same_dialect = context.upstream == NAME
         request = context.request
-        self._with_seals = self._own or request is None or ENCRYPTED_REASONING in request.include
-        self._shows_logprobs = not self._own and (request is None or bool(request.logprobs))
+        self._with_seals = self._same_dialect or request is None or ENCRYPTED_REASONING in request.include
+        self._shows_logprobs = not self._same_dialect and (request is None or bool(request.logprobs))
         self._events = EventNumbering()
         self._response: ResponseObject | None = None
         #: The finished items, encoded.
@@ -141,19 +127,19 @@ class ResponsesStreamWriter:
 
     def _on_reply_finished(self, event: ReplyFinished) -> Frames:
         response = self._response or self._build_response(ReplyStarted())
-        frames = () if self._own or self._has_refusal else self._write_explanation(event)
-        raw_cause = event.raw_cause if self._own else ""
+        frames = () if self._same_dialect or self._has_refusal else self._write_explanation(event)
+        raw_cause = event.raw_cause if self._same_dialect else ""
         reason = choose_reason(event.cause, raw_cause, has_refusal=self._has_refusal)
-        frames += self._close_held(is_cut=bool(reason) and not self._own)
+        frames += self._close_held(is_cut=bool(reason) and not self._same_dialect)
         status = INCOMPLETE if reason else COMPLETED
-        usage = write_usage(self._usage, own=self._own)
+        usage = write_usage(self._usage, same_dialect=self._same_dialect)
         written = response.render(
             status, output=self._output, usage=usage, reason=reason, extras=event.extras
         )
         return frames + self._write_lifecycle(status, written) + (Frame("", DONE),)
 
     def _on_reply_failed(self, event: ReplyFailed) -> Frames:
-        code, message = write_stream_error(event.failure, event.ending, own=self._own)
+        code, message = write_stream_error(event.failure, event.ending, same_dialect=self._same_dialect)
         error: Extras = {"code": code, "message": message}
         event_members: Extras = {**error, "param": event.failure.param or None}
         frames: Frames = ()
@@ -163,7 +149,7 @@ class ResponsesStreamWriter:
             response = self._build_response(ReplyStarted())
             frames = self._write_lifecycle("created", response.render(IN_PROGRESS))
             event_members |= write_error(event.failure)
-        if not self._own:
+        if not self._same_dialect:
             frames += self._close_held()
         output = list(self._output)
         item = self._item or self._held
@@ -171,7 +157,7 @@ class ResponsesStreamWriter:
         if unfinished is not None:
             output.append(encode(unfinished, blame=UpstreamProtocolError))
         frames += self._events.write("error", event_members)
-        usage = write_usage(self._usage, own=self._own)
+        usage = write_usage(self._usage, same_dialect=self._same_dialect)
         written = response.render(FAILED, output=output, usage=usage, error=error)
         return frames + self._write_lifecycle(FAILED, written) + (Frame("", DONE),)
 
@@ -187,7 +173,7 @@ class ResponsesStreamWriter:
             case ToolCall():
                 return self._open_call(block)
             case HostedCall() | HostedResult() | Media() | Opaque():
-                if self._own and isinstance(block, Opaque) and block.form == "part":
+                if self._same_dialect and isinstance(block, Opaque) and block.form == "part":
                     return self._open_message(block)
                 return self._close_held() + self._write_hosted(block)
             case _:
@@ -204,12 +190,12 @@ class ResponsesStreamWriter:
         return ItemStart(self._events, len(self._output), item_id, extras)
 
     def _find_extras(self, block: ReplyBlock) -> Extras:
-        return block.extras if self._own else {}
+        return block.extras if self._same_dialect else {}
 
     def _open_message(self, block: Text | Refusal | Opaque) -> Frames:
         extras = get_object(self._find_extras(block), ITEM)
         is_same = self._held is not None and self._held.extras.get("id") == extras.get("id")
-        message, frames = self._take_message(extras, is_same=self._own and is_same)
+        message, frames = self._take_message(extras, is_same=self._same_dialect and is_same)
         self._item = message
         if isinstance(block, Opaque):
             return frames + message.write_part(dict(block.value))
@@ -236,7 +222,7 @@ class ResponsesStreamWriter:
             return ()
         frames = [self._close_held()]
         start = self._start_item("rs_", self._find_extras(block))
-        item = ReasoningEmitter(start, block, own=self._own, with_seal=self._with_seals)
+        item = ReasoningEmitter(start, block, same_dialect=self._same_dialect, with_seal=self._with_seals)
         self._item = item
         frames.append(item.open())
         frames += [item.write_part_text(number, text) for number, text in enumerate(block.parts) if text]
@@ -246,7 +232,7 @@ class ResponsesStreamWriter:
         frames = self._close_held()
         call = CALL_OF_KIND[block.kind]
         start = self._start_item(call.prefix, self._find_extras(block))
-        item = CallEmitter(start, block, call, self._make_call_id(block.id), own=self._own)
+        item = CallEmitter(start, block, call, self._make_call_id(block.id), same_dialect=self._same_dialect)
         self._item = item
         if block.seal is not None:
             self._carry(SealedItem(kind="call", seal=block.seal, call_id=item.call_id))
@@ -265,14 +251,14 @@ class ResponsesStreamWriter:
     def _write_hosted(self, block: HostedCall | HostedResult | Media | Opaque) -> Frames:
         """Write a complete block: an item of this dialect, or a web search of another."""
         self._item = None
-        item = write_hosted(block) if self._own else None
+        item = write_hosted(block) if self._same_dialect else None
         if item is None and isinstance(block, HostedCall) and block.tool in ("web_search", "web_fetch"):
             action = build_search_action(block.arguments)
             item_id = self._ids.adopt("ws_", block.id)
             item = {"id": item_id, "type": "web_search_call", "status": COMPLETED, "action": action}
         if item is None:
-            if not (self._own and isinstance(block, HostedResult) and block.form == FOLLOWS):
-                self._context.losses.add(block.at, f"OpenAI Responses cannot show {_describe_block(block)}")
+            if not (self._same_dialect and isinstance(block, HostedResult) and block.form == FOLLOWS):
+                self._context.losses.add(block.at, f"OpenAI Responses cannot show {describe_loss(block)}")
             return ()
         item = add_required(item)
         emitter = HostedItemEmitter(self._start_item(PREFIXES.get(get_text(item, "type"), ""), item))
@@ -315,7 +301,11 @@ class ResponsesStreamWriter:
 
     def _on_citation_added(self, event: CitationAdded) -> Frames:
         item = self._item
-        frames = item.cite(event.citation, own=self._own) if isinstance(item, MessageEmitter) else ()
+        frames = (
+            item.cite(event.citation, same_dialect=self._same_dialect)
+            if isinstance(item, MessageEmitter)
+            else ()
+        )
         if frames is None:
             self._context.losses.add("", "OpenAI Responses cannot cite a source that has no address")
             return ()
@@ -328,19 +318,19 @@ class ResponsesStreamWriter:
         self._item = self._block = None
         if item is None or block is None:
             return () if self._held is not None else self._write_seals()
-        extras = dict(event.extras) if self._own else {}
+        extras = dict(event.extras) if self._same_dialect else {}
         if event.logprobs and self._shows_logprobs:
             extras["logprobs"] = write_tokens(event.logprobs)
         if isinstance(item, MessageEmitter):
             last = extras.pop(ITEM, None)
             frames = () if isinstance(block, Opaque) else item.close_part(extras)
-            if not self._own or (ITEM in block.extras and last is None):
+            if not self._same_dialect or (ITEM in block.extras and last is None):
                 self._held = item
                 return frames
             return frames + self._end(
                 item, item.close(last) if isinstance(last, dict) else item.close_unchanged()
             )
-        if isinstance(item, CallEmitter) and not self._own:
+        if isinstance(item, CallEmitter) and not self._same_dialect:
             self._held = item
             return ()
         return self._end(item, item.close(extras) if extras else item.close_unchanged())
@@ -378,7 +368,9 @@ class ResponsesStreamWriter:
         """Write the seals of a call or text as a reasoning item after it, which clients send back."""
         if not self._carried:
             return ()
-        carrier = ReasoningEmitter(self._start_item("rs_", {}), Reasoning(), own=self._own, with_seal=True)
+        carrier = ReasoningEmitter(
+            self._start_item("rs_", {}), Reasoning(), same_dialect=self._same_dialect, with_seal=True
+        )
         frames = carrier.emit_envelope(write_envelope(self._carried))
         self._carried = []
         self._output.append(carrier.final)

@@ -200,53 +200,53 @@ _READERS: dict[str, Callable[[Fields], Tool]] = {
 # Writing declarations
 
 
-def write_tools(tools: Iterable[Tool], losses: Losses, *, own: bool) -> list[Extras]:
+def write_tools(tools: Iterable[Tool], losses: Losses, *, same_dialect: bool) -> list[Extras]:
     """The array of declarations. Neighbours of the same namespace become one entry."""
     entries: list[Extras] = []
     members: list[Extras] = []
     namespace = ""
     for tool in tools:
-        written = _write_tool(tool, losses, own=own)
+        written = _write_tool(tool, losses, same_dialect=same_dialect)
         if written is None:
             continue
         if not tool.namespace:
             entries.append(written)
-        elif tool.namespace == namespace and not (own and NAMESPACE in tool.extras):
+        elif tool.namespace == namespace and not (same_dialect and NAMESPACE in tool.extras):
             members.append(written)
         else:
             members = [written]
-            entries.append(_write_namespace(tool, members, own=own))
+            entries.append(_write_namespace(tool, members, same_dialect=same_dialect))
         namespace = tool.namespace
     return entries
 
 
-def _write_namespace(first: Tool, members: list[Extras], *, own: bool) -> Extras:
-    about = get_object(first.extras, NAMESPACE) if own else {}
+def _write_namespace(first: Tool, members: list[Extras], *, same_dialect: bool) -> Extras:
+    about = get_object(first.extras, NAMESPACE) if same_dialect else {}
     about = about or {"name": first.namespace, "description": ""}
     return {"type": "namespace", **about, "name": first.namespace, "tools": members}
 
 
-def _write_tool(tool: Tool, losses: Losses, *, own: bool) -> Extras | None:
+def _write_tool(tool: Tool, losses: Losses, *, same_dialect: bool) -> Extras | None:
     entry: Extras | None
     match tool.kind:
         case "function":
-            entry = _write_function(tool, own=own)
+            entry = _write_function(tool, same_dialect=same_dialect)
         case "custom":
-            entry = _write_custom(tool, own=own)
+            entry = _write_custom(tool, same_dialect=same_dialect)
         case "tool_search":
             entry = {"type": tool.kind, "execution": "client", **_write_details(tool)}
         case "local_shell" | "shell" | "apply_patch":
             entry = {"type": tool.kind}
         case "typed" | "hosted":
-            entry = _write_hosted(tool, own=own)
+            entry = _write_hosted(tool, same_dialect=same_dialect)
         case _:
             assert_never(tool.kind)
     if entry is None:
         losses.add(tool.at, f"OpenAI Responses has no {tool.family or tool.kind} tool")
         return None
-    if own:
+    if same_dialect:
         entry |= omit(tool.extras, _NOTES)
-    return entry | write_search(tool, own=own)
+    return entry | write_search(tool, same_dialect=same_dialect)
 
 
 def _write_details(tool: Tool) -> Extras:
@@ -254,11 +254,11 @@ def _write_details(tool: Tool) -> Extras:
     return drop_none({"description": tool.description, "parameters": tool.schema})
 
 
-def _write_function(tool: Tool, *, own: bool) -> Extras:
+def _write_function(tool: Tool, *, same_dialect: bool) -> Extras:
     entry: Extras = {"type": "function", "name": tool.name, **_write_details(tool)}
-    if not own:
+    if not same_dialect:
         entry.setdefault("parameters", EMPTY_SCHEMA)
-    if tool.strict is not None or not own:
+    if tool.strict is not None or not same_dialect:
         # OpenAI's default is true.
         entry["strict"] = bool(tool.strict)
     if tool.deferred:
@@ -266,7 +266,7 @@ def _write_function(tool: Tool, *, own: bool) -> Extras:
     return entry
 
 
-def _write_custom(tool: Tool, *, own: bool) -> Extras:
+def _write_custom(tool: Tool, *, same_dialect: bool) -> Extras:
     entry: Extras = {"type": "custom", "name": tool.name}
     if tool.description is not None:
         entry["description"] = tool.description
@@ -275,17 +275,17 @@ def _write_custom(tool: Tool, *, own: bool) -> Extras:
             "type": "grammar",
             "syntax": tool.grammar.syntax,
             "definition": tool.grammar.definition,
-            **(tool.grammar.extras if own else {}),
+            **(tool.grammar.extras if same_dialect else {}),
         }
-    elif own and tool.form:
+    elif same_dialect and tool.form:
         entry["format"] = {"type": tool.form}
     if tool.deferred:
         entry["defer_loading"] = True
     return entry
 
 
-def _write_hosted(tool: Tool, *, own: bool) -> Extras | None:
-    if not own:
+def _write_hosted(tool: Tool, *, same_dialect: bool) -> Extras | None:
+    if not same_dialect:
         known = HOSTED_OF_FAMILY.get(tool.family)
         return None if known is None else dict(known)
     entry: Extras = {"type": tool.form or tool.name}
@@ -335,12 +335,12 @@ def _read_allowed(choice: Fields) -> ToolChoice:
     )
 
 
-def write_choice(choice: ToolChoice, tools: Sequence[Tool], *, own: bool) -> object:
+def write_choice(choice: ToolChoice, tools: Sequence[Tool], *, same_dialect: bool) -> object:
     if choice.mode == "allowed":
-        return _write_allowed(choice, tools, own=own)
+        return _write_allowed(choice, tools, same_dialect=same_dialect)
     if choice.mode != "named":
         return choice.mode
-    if not own:
+    if not same_dialect:
         return _write_named(choice.name, tools)
     written: Extras = {"type": choice.kind}
     if choice.form == "name" or choice.kind in NAMED_TYPES:
@@ -365,8 +365,8 @@ def _write_named(name: str, tools: Sequence[Tool]) -> Extras:
     return written
 
 
-def _write_allowed(choice: ToolChoice, tools: Sequence[Tool], *, own: bool) -> Extras:
+def _write_allowed(choice: ToolChoice, tools: Sequence[Tool], *, same_dialect: bool) -> Extras:
     written: Extras = {"type": "allowed_tools", "mode": choice.allowed_mode}
-    if own and "tools" in choice.extras:
+    if same_dialect and "tools" in choice.extras:
         return {**written, **choice.extras}
     return {**written, "tools": [_write_named(name, tools) for name in choice.allowed]}

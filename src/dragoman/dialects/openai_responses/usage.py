@@ -40,13 +40,13 @@ def read_usage(value: object) -> Usage | None:
     return None if usage == Usage() else usage
 
 
-def write_usage(usage: Usage | None, *, own: bool) -> Extras | None:
+def write_usage(usage: Usage | None, *, same_dialect: bool) -> Extras | None:
     """The usage object with all members that clients require; None if the upstream reported nothing."""
     if usage is None:
         return None
-    rest: Extras = dict(usage.extras) if own else {}
+    rest: Extras = dict(usage.extras) if same_dialect else {}
     input_details: Extras = {"cached_tokens": usage.cache_read or 0}
-    if usage.cache_write is not None or not own:
+    if usage.cache_write is not None or not same_dialect:
         input_details["cache_write_tokens"] = usage.cache_write or 0
     return {
         "input_tokens": usage.input or 0,
