@@ -18,6 +18,7 @@ SCREENS = {
     "sessions": ("#/sessions", "/srv/parser"),
     "session": (f"#/session/{SESSION}", "Turns, the latest first"),
     "turn": (f"#/turn/{SESSION}/4", "Reply: upstream → client"),
+    "compare": (f"#/compare/{SESSION}/b21d9a44-docs", "Turn by turn"),
     "spend": ("#/spend?range=hour", "cache hits"),
     "models": ("#/models?model=qwen3-coder", "Facts about local/qwen3-coder"),
     "routes": ("#/routes?model=claude-opus-5", "Why claude-opus-5 goes there"),

@@ -69,8 +69,11 @@ def find_divergence(first: Sequence[RecordedTurn], second: Sequence[RecordedTurn
             low = middle + 1
         else:
             high = middle
-    if low and _read_reply(first[low - 1]) != _read_reply(second[low - 1]):
-        left, right = first[low - 1], second[low - 1]
+    # An agent that does not repeat a reply sends equal requests after different replies.
+    pairs = zip(first[:low], second[:low], strict=True)
+    parted = next((pair for pair in pairs if _read_reply(pair[0]) != _read_reply(pair[1])), None)
+    if parted is not None:
+        left, right = parted
         differences = compare(_read_reply(left), _read_reply(right))
         return Divergence(
             first=left.number, second=right.number, kind="reply", differences=differences, steps=steps + 1

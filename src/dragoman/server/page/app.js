@@ -5,15 +5,16 @@ import { h } from "./dom.js";
 import "./now.js";
 import "./sessions.js";
 import "./turn.js";
+import "./compare.js";
 import "./spend.js";
 import "./overview.js";
 
 /** The screens of the navigation. The number keys open them in this order. */
 const SCREENS = ["now", "sessions", "spend", "models", "routes", "keys", "config", "doctor"];
 /** The element of each screen, by the first part of the hash. */
-const ELEMENTS = { ...Object.fromEntries(SCREENS.map((name) => [name, `${name}-screen`])), session: "session-screen", turn: "turn-screen" };
+const ELEMENTS = { ...Object.fromEntries(SCREENS.map((name) => [name, `${name}-screen`])), session: "session-screen", turn: "turn-screen", compare: "compare-screen" };
 /** The entry of the navigation that a deeper screen belongs to. */
-const PARENTS = { session: "sessions", turn: "sessions" };
+const PARENTS = { session: "sessions", turn: "sessions", compare: "sessions" };
 const TITLES = { now: "Now", sessions: "Sessions", spend: "Spend", models: "Models", routes: "Routes", keys: "Keys", config: "Config", doctor: "Doctor" };
 
 const KEYS = [
@@ -113,7 +114,7 @@ function moveRow(step) {
 function goUp() {
   const { screen, rest } = readRoute();
   if (screen === "turn") location.hash = `#/session/${encodeURIComponent(rest[0])}`;
-  else if (screen === "session") location.hash = "#/sessions";
+  else if (screen === "session" || screen === "compare") location.hash = "#/sessions";
 }
 
 const ACTIONS = {

@@ -2,6 +2,7 @@
 
 import { find, get, recordPath, send } from "./api.js";
 import { chart, lanes } from "./charts.js";
+import { sessionActions } from "./compare.js";
 import { badge, cacheShare, clock, count, dollars, factList, h, heading, link, meter, percent, short, span, table, tableRow } from "./dom.js";
 import { Screen, calm, part } from "./screen.js";
 import { TURN_COLUMNS, turnAddress, turnRow, turnTable } from "./turns.js";
@@ -101,7 +102,7 @@ class SessionScreen extends Screen {
     this.cache = h("details", { ontoggle: () => this.cache.open && this.showCache(path) }, h("summary", null, "What the prompt cache did"), h("div"));
     const field = filterField(filter, (value) => { location.hash = link("session", id, { filter: value }); });
     const remove = h("button", { type: "button", class: "plain", onclick: () => this.deleteSession(path, id) }, "Delete the session");
-    this.replaceChildren(heading(session.agent ? `Session of ${session.agent}` : "Session", field), this.sums, this.drawings, this.cache, h("h2", null, "Turns, the latest first"), list, ...(end ? [end] : []), remove);
+    this.replaceChildren(heading(session.agent ? `Session of ${session.agent}` : "Session", field), this.sums, this.drawings, this.cache, sessionActions(session, session.list[0]?.number ?? session.turns, this.signal), h("h2", null, "Turns, the latest first"), list, ...(end ? [end] : []), remove);
     this.draw(session);
     const refresh = calm(async () => {
       const fresh = await find(path, { filter, limit: PAGE * 5, latest: 1 }, this.signal).catch(() => null);
