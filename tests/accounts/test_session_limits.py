@@ -19,7 +19,7 @@ from dragoman.accounts.session_limits import (
 )
 from dragoman.config.agents import SessionLimits
 from dragoman.hub.blocks import Text, ToolCall, ToolResult
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 
 KEY = SessionKey("owner", "claude-code", "s")
 
@@ -31,15 +31,15 @@ def exchange(tokens: int = 0, cost: int = 0, sub_agent: str = "", **more: Any) -
 
 def called(*names: str, at_end: tuple[str, ...] = ()) -> Request:
     """A conversation with these calls, each with its result, and texts beside the last result."""
-    turns = [Turn(role="user", blocks=(Text(text="do it"),))]
+    messages = [Message(role="user", blocks=(Text(text="do it"),))]
     for number, name in enumerate(names):
         tool, _, arguments = name.partition(":")
-        turns.append(
-            Turn(role="assistant", blocks=(ToolCall(id=str(number), name=tool, arguments=arguments),))
+        messages.append(
+            Message(role="assistant", blocks=(ToolCall(id=str(number), name=tool, arguments=arguments),))
         )
         texts = tuple(Text(text=text) for text in at_end) if number == len(names) - 1 else ()
-        turns.append(Turn(role="user", blocks=(ToolResult(call_id=str(number)), *texts)))
-    return Request(dialect="anthropic", model="m", turns=tuple(turns))
+        messages.append(Message(role="user", blocks=(ToolResult(call_id=str(number)), *texts)))
+    return Request(dialect="anthropic", model="m", messages=tuple(messages))
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ DEFECTS: dict[str, tuple[Scripted, dict[str, State], str, dict[str, object]]] = 
     "it wants its reasoning back": (
         Scripted(refuses=d.needs_its_reasoning),
         {"reasoning replay": "helped"},
-        "sends the reasoning of earlier turns back",
+        "sends the reasoning of earlier messages back",
         {"replay_reasoning": True},
     ),
     "it thinks aloud": (

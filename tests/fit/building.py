@@ -5,7 +5,7 @@ from typing import Any
 from dragoman.fit import fit
 from dragoman.hub.blocks import AnyBlock, Reasoning, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Role, Turn
+from dragoman.hub.request import Message, Request, Role
 from dragoman.hub.seal import Seal
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
 
@@ -20,8 +20,8 @@ def target_for(dialect: str, source: str = "elsewhere", **facts: Any) -> TargetF
     return build_target_facts(Profile(dialect=dialect, **facts), source)
 
 
-def turn(role: Role, *blocks: AnyBlock | str, at: str = "") -> Turn:
-    return Turn(role=role, at=at, blocks=tuple(Text(text=b) if isinstance(b, str) else b for b in blocks))
+def build_message(role: Role, *blocks: AnyBlock | str, at: str = "") -> Message:
+    return Message(role=role, at=at, blocks=tuple(Text(text=b) if isinstance(b, str) else b for b in blocks))
 
 
 def call(call_id: str, name: str = "Read", arguments: str = "{}") -> ToolCall:
@@ -39,8 +39,8 @@ def thought(text: str, issuer: str = "", model: str = "") -> Reasoning:
     )
 
 
-def request(*turns: Turn, dialect: str = "elsewhere", **fields: Any) -> Request:
-    return Request(dialect=dialect, model="m", turns=turns, **fields)
+def request(*messages: Message, dialect: str = "elsewhere", **fields: Any) -> Request:
+    return Request(dialect=dialect, model="m", messages=messages, **fields)
 
 
 def function(name: str, **fields: Any) -> Tool:
@@ -55,9 +55,9 @@ def fitted(asked: Request, dialect: str, **facts: Any) -> tuple[Request, list[st
     return after, [str(loss) for loss in losses]
 
 
-def shape(turns: tuple[Turn, ...]) -> list[list[str]]:
-    """Each turn as its role and what its blocks say."""
-    return [[each.role, *map(_describe_block, each.blocks)] for each in turns]
+def shape(messages: tuple[Message, ...]) -> list[list[str]]:
+    """Each message as its role and what its blocks say."""
+    return [[each.role, *map(_describe_block, each.blocks)] for each in messages]
 
 
 def _describe_block(block: AnyBlock) -> str:

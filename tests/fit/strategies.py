@@ -1,4 +1,4 @@
-"""Random requests of the hub: any blocks in any turns, and conversations that grow as real ones do."""
+"""Random requests of the hub: any blocks in any messages, and conversations that grow as real ones do."""
 
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ from dragoman.hub.blocks import (
     ToolReference,
     ToolResult,
 )
-from dragoman.hub.request import EFFORTS, OutputFormat, ReasoningSettings, Request, ToolChoice, Turn
+from dragoman.hub.request import EFFORTS, Message, OutputFormat, ReasoningSettings, Request, ToolChoice
 from dragoman.hub.seal import Seal
 from tests.fit.building import DIALECTS
 
@@ -101,8 +101,8 @@ blocks: st.SearchStrategy[AnyBlock] = st.one_of(
     st.builds(HostedCall, id=call_ids, tool=st.just("web_search")),
     st.builds(HostedResult, call_id=call_ids, tool=st.just("web_search"), text=words),
 )
-turns = st.builds(
-    Turn,
+messages = st.builds(
+    Message,
     role=st.sampled_from(["system", "developer", "user", "assistant", "tool"]),
     blocks=st.lists(blocks, max_size=4).map(tuple),
 )
@@ -128,7 +128,7 @@ def requests(dialects: tuple[str, ...] = DIALECTS) -> st.SearchStrategy[Request]
         Request,
         dialect=st.sampled_from(dialects),
         model=st.just("m"),
-        turns=st.lists(turns, max_size=6).map(tuple),
+        messages=st.lists(messages, max_size=6).map(tuple),
         tools=st.lists(tools, max_size=4).map(tuple),
         tool_choice=st.none() | choices,
         parallel_calls=st.none() | st.booleans(),
@@ -153,37 +153,37 @@ def requests(dialects: tuple[str, ...] = DIALECTS) -> st.SearchStrategy[Request]
 
 
 @st.composite
-def growing_conversations(draw: st.DrawFn) -> list[tuple[Turn, ...]]:
+def growing_conversations(draw: st.DrawFn) -> list[tuple[Message, ...]]:
     """One conversation as it stood each time the model was asked, from first to last."""
     conversation = [
-        Turn(role="system", blocks=(Text(text="S"),)),
-        Turn(role="user", blocks=(Text(text="Hi"),)),
-        *draw(st.lists(_build_user_turn(), max_size=2)),
+        Message(role="system", blocks=(Text(text="S"),)),
+        Message(role="user", blocks=(Text(text="Hi"),)),
+        *draw(st.lists(_build_user_message(), max_size=2)),
     ]
     stages = [tuple(conversation)]
     for step in range(draw(st.integers(1, 3))):
-        calls, parts = draw(_build_assistant_turns(step))
+        calls, parts = draw(_build_assistant_messages(step))
         conversation += parts
         answers = draw(_answers(calls))
         conversation += answers
         if not answers or draw(st.booleans()):
-            conversation.append(draw(_build_user_turn()))
+            conversation.append(draw(_build_user_message()))
         stages.append(tuple(conversation))
     return stages
 
 
 @st.composite
-def _build_user_turn(draw: st.DrawFn) -> Turn:
+def _build_user_message(draw: st.DrawFn) -> Message:
     role = draw(st.sampled_from(["user", "user", "user", "system"]))
     blocks = tuple(
         Text(text=text) for text in draw(st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=2))
     )
-    return Turn(role="system", blocks=blocks) if role == "system" else Turn(role="user", blocks=blocks)
+    return Message(role="system", blocks=blocks) if role == "system" else Message(role="user", blocks=blocks)
 
 
 @st.composite
-def _build_assistant_turns(draw: st.DrawFn, step: int) -> tuple[list[ToolCall], list[Turn]]:
-    """What one reply left in the history: in one turn, or in a turn for each part of it."""
+def _build_assistant_messages(draw: st.DrawFn, step: int) -> tuple[list[ToolCall], list[Message]]:
+    """What one reply left in the history: in one message, or in a message for each part of it."""
     count = draw(st.integers(0, 3))
     restarts = draw(st.booleans())
     called = [
@@ -192,13 +192,13 @@ def _build_assistant_turns(draw: st.DrawFn, step: int) -> tuple[list[ToolCall], 
     ]
     said: list[AnyBlock] = [Reasoning(parts=("why",)), Text(text="well"), *called]
     if draw(st.booleans()):
-        return called, [Turn(role="assistant", blocks=tuple(said))]
-    return called, [Turn(role="assistant", blocks=(block,)) for block in said]
+        return called, [Message(role="assistant", blocks=tuple(said))]
+    return called, [Message(role="assistant", blocks=(block,)) for block in said]
 
 
 @st.composite
-def _answers(draw: st.DrawFn, calls: list[ToolCall]) -> list[Turn]:
-    """The results in any order, in one turn or several; some never come, some come twice."""
+def _answers(draw: st.DrawFn, calls: list[ToolCall]) -> list[Message]:
+    """The results in any order, in one message or several; some never come, some come twice."""
     image = Media(kind="image", data="AA")
     answers = [
         ToolResult(call_id=each.id, content=(image,) if draw(st.booleans()) else (Text(text="ok"),))
@@ -206,5 +206,5 @@ def _answers(draw: st.DrawFn, calls: list[ToolCall]) -> list[Turn]:
         for _ in range(draw(st.sampled_from([1, 1, 1, 0, 2])))
     ]
     if draw(st.booleans()):
-        return [Turn(role="tool", blocks=(answer,)) for answer in answers]
-    return [Turn(role="user", blocks=tuple(answers))] if answers else []
+        return [Message(role="tool", blocks=(answer,)) for answer in answers]
+    return [Message(role="user", blocks=tuple(answers))] if answers else []

@@ -6,10 +6,10 @@ import pytest
 from dragoman.fit.vendor_fields import BOOKKEEPING, REFUSED_EXTRAS
 from dragoman.hub.blocks import Opaque, Text, Tool, ToolDeclarations
 from dragoman.hub.errors import ClientProtocolError
-from dragoman.hub.request import OutputFormat, ReasoningSettings, ToolChoice, Turn
-from tests.fit.building import DIALECTS, FOREIGN, call, fitted, function, request, result, turn
+from dragoman.hub.request import Message, OutputFormat, ReasoningSettings, ToolChoice
+from tests.fit.building import DIALECTS, FOREIGN, build_message, call, fitted, function, request, result
 
-USER = turn("user", "Hi")
+USER = build_message("user", "Hi")
 
 
 @pytest.mark.rule("H67")
@@ -99,7 +99,8 @@ def test_a_field_that_states_no_is_no_demand(source: str, target: str, field: st
 @pytest.mark.rule("H62")
 def test_a_reference_to_a_stored_item_is_refused() -> None:
     asked = request(
-        turn("user", Opaque(kind="item_reference", value={}, at="input[0]")), dialect="openai_responses"
+        build_message("user", Opaque(kind="item_reference", value={}, at="input[0]")),
+        dialect="openai_responses",
     )
     with pytest.raises(ClientProtocolError, match=r"input\[0\]"):
         fitted(asked, "openai_chat")
@@ -108,15 +109,15 @@ def test_a_reference_to_a_stored_item_is_refused() -> None:
 @pytest.mark.rule("H37", "H48", "H51", "H58", "H64")
 def test_every_field_that_stays_behind_is_named() -> None:
     asked = request(
-        Turn(
+        Message(
             role="user",
             blocks=(Text(text="Hi", at="m[0].c[0]", extras={"citations": {"enabled": True}}),),
             at="m[0]",
             extras={"name": "bob"},
         ),
-        turn("assistant", call("1")),
-        turn("tool", result("1", Text(text="a", at="m[2].c[0]", extras={"odd": 1}))),
-        turn(
+        build_message("assistant", call("1")),
+        build_message("tool", result("1", Text(text="a", at="m[2].c[0]", extras={"odd": 1}))),
+        build_message(
             "developer", ToolDeclarations(tools=(function("late", at="m[3].t[0]", extras={"async": True}),))
         ),
         tools=(function("a", at="tools[0]", extras={"output_schema": {"a": 1}}),),
@@ -148,7 +149,7 @@ def test_bookkeeping_and_fields_that_are_empty_are_no_losses() -> None:
         "no": False,
         "none": [],
     }
-    asked = request(Turn(role="user", blocks=(Text(text="Hi", extras=extras),), extras=extras))
+    asked = request(Message(role="user", blocks=(Text(text="Hi", extras=extras),), extras=extras))
     assert fitted(asked, "openai_chat")[1] == []
 
 

@@ -6,19 +6,19 @@ import pytest
 
 from dragoman.hub.blocks import Tool
 from dragoman.hub.request import ReasoningSettings, Request, ToolChoice
-from tests.fit.building import call, fitted, function, request, result, turn
+from tests.fit.building import build_message, call, fitted, function, request, result
 
 TOOLS = (function("Read"), function("Edit"))
 ALL = frozenset({"auto", "required", "none", "named", "allowed"})
 
 
 def choosing(choice: ToolChoice | None, *tools: Tool, **fields: Any) -> Request:
-    return request(turn("user", "Hi"), tools=tools or TOOLS, tool_choice=choice, **fields)
+    return request(build_message("user", "Hi"), tools=tools or TOOLS, tool_choice=choice, **fields)
 
 
 @pytest.mark.rule("R14")
 def test_without_tools_a_choice_that_demands_nothing_goes_without_a_word() -> None:
-    asked = request(turn("user", "Hi"), tool_choice=ToolChoice(mode="auto"), parallel_calls=True)
+    asked = request(build_message("user", "Hi"), tool_choice=ToolChoice(mode="auto"), parallel_calls=True)
     after, losses = fitted(asked, "openai_chat")
     assert (after.tool_choice, after.parallel_calls, losses) == (None, None, [])
 
@@ -72,9 +72,9 @@ def test_a_target_that_cannot_be_forbidden_to_call_gets_no_tools() -> None:
 @pytest.mark.rule("H32")
 def test_unless_its_history_needs_them() -> None:
     asked = request(
-        turn("user", "Hi"),
-        turn("assistant", call("1")),
-        turn("tool", result("1")),
+        build_message("user", "Hi"),
+        build_message("assistant", call("1")),
+        build_message("tool", result("1")),
         tools=TOOLS,
         tool_choice=ToolChoice(mode="none"),
     )

@@ -8,23 +8,27 @@ from hypothesis import strategies as st
 
 from dragoman.fit.ids import SAFE, ClientIds, decode_id, is_legal_id
 from dragoman.hub.blocks import ToolCall, ToolResult
-from dragoman.hub.request import Turn
-from tests.fit.building import DIALECTS, call, fitted, request, result, target_for, turn
+from dragoman.hub.request import Message
+from tests.fit.building import DIALECTS, build_message, call, fitted, request, result, target_for
 
 
 def ids_at(dialect: str, *pairs: str, **facts: object) -> list[tuple[str, str]]:
     """Each id is called and answered in steps of its own: what calls and results are called at the target."""
-    steps = [each for i in pairs for each in (turn("assistant", call(i)), turn("tool", result(i, "ok")))]
-    after, _ = fitted(request(turn("user", "Hi"), *steps), dialect, **facts)
-    return list(zip(calls(after.turns), results(after.turns), strict=True))
+    steps = [
+        each
+        for i in pairs
+        for each in (build_message("assistant", call(i)), build_message("tool", result(i, "ok")))
+    ]
+    after, _ = fitted(request(build_message("user", "Hi"), *steps), dialect, **facts)
+    return list(zip(calls(after.messages), results(after.messages), strict=True))
 
 
-def calls(turns: tuple[Turn, ...]) -> list[str]:
-    return [block.id for each in turns for block in each.blocks if isinstance(block, ToolCall)]
+def calls(messages: tuple[Message, ...]) -> list[str]:
+    return [block.id for each in messages for block in each.blocks if isinstance(block, ToolCall)]
 
 
-def results(turns: tuple[Turn, ...]) -> list[str]:
-    return [block.call_id for each in turns for block in each.blocks if isinstance(block, ToolResult)]
+def results(messages: tuple[Message, ...]) -> list[str]:
+    return [block.call_id for each in messages for block in each.blocks if isinstance(block, ToolResult)]
 
 
 @pytest.mark.rule("R30")
@@ -64,15 +68,15 @@ def test_an_id_that_comes_again_is_made_unique_on_call_and_result(dialect: str) 
 
 
 @pytest.mark.rule("H17")
-def test_two_different_calls_with_one_id_in_one_turn_get_one_result_each() -> None:
+def test_two_different_calls_with_one_id_in_one_message_get_one_result_each() -> None:
     asked = request(
-        turn("user", "Hi"),
-        turn("assistant", call("1", arguments='{"a":1}'), call("1", arguments='{"a":2}')),
-        turn("tool", result("1", "first"), result("1", "second")),
+        build_message("user", "Hi"),
+        build_message("assistant", call("1", arguments='{"a":1}'), call("1", arguments='{"a":2}')),
+        build_message("tool", result("1", "first"), result("1", "second")),
     )
     after, _ = fitted(asked, "openai_chat")
-    assert len(set(calls(after.turns))) == 2
-    assert calls(after.turns) == results(after.turns)
+    assert len(set(calls(after.messages))) == 2
+    assert calls(after.messages) == results(after.messages)
 
 
 @pytest.mark.rule("H16", "P43")
@@ -85,7 +89,9 @@ def test_an_upstreams_id_comes_back_to_it_if_it_is_legal_there() -> None:
 
 @pytest.mark.rule("R30")
 def test_clients_of_the_same_dialect_keep_their_ids() -> None:
-    asked = request(turn("assistant", call("a b")), turn("tool", result("a b")), dialect="openai_chat")
+    asked = request(
+        build_message("assistant", call("a b")), build_message("tool", result("a b")), dialect="openai_chat"
+    )
     after, _ = fitted(asked, "openai_chat")
     assert after is asked
 
@@ -132,7 +138,11 @@ def test_an_id_that_cannot_be_coded_still_gets_a_safe_one() -> None:
 
 @pytest.mark.rule("H16")
 def test_at_home_a_result_without_a_call_gets_a_legal_id_as_well() -> None:
-    asked = request(turn("tool", result("a b c")), turn("tool", result("abcdefgh1")), dialect="openai_chat")
-    first, second = results(fitted(asked, "openai_chat", call_id_exact=9)[0].turns)
+    asked = request(
+        build_message("tool", result("a b c")),
+        build_message("tool", result("abcdefgh1")),
+        dialect="openai_chat",
+    )
+    first, second = results(fitted(asked, "openai_chat", call_id_exact=9)[0].messages)
     assert re.fullmatch(r"[a-z0-9]{9}", first)
     assert second == "abcdefgh1"

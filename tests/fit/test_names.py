@@ -10,20 +10,20 @@ from dragoman.hub.errors import ConfigError
 from dragoman.hub.request import ToolChoice
 from tests.fit.building import (
     DIALECTS,
+    build_message,
     call,
     fitted,
     function,
     request,
     result,
     target_for,
-    turn,
 )
 
 LONG = "mcp__" + "a_server_with_a_very_long_name_" * 3 + "__read"
 
 
 def names_at(dialect: str, *tools: Tool) -> list[str]:
-    after, _ = fitted(request(turn("user", "Hi"), tools=tools), dialect)
+    after, _ = fitted(request(build_message("user", "Hi"), tools=tools), dialect)
     return [tool.name for tool in after.tools]
 
 
@@ -124,17 +124,17 @@ def test_a_flattened_name_does_not_meet_one_that_was_flat() -> None:
 @pytest.mark.rule("R21", "P32", "P35", "H15")
 def test_calls_results_references_and_choices_follow_the_tools() -> None:
     asked = request(
-        turn("user", "Hi"),
-        turn("assistant", call("1", LONG)),
-        turn("tool", ToolResult(call_id="1", name=LONG, content=(ToolReference(name=LONG),))),
+        build_message("user", "Hi"),
+        build_message("assistant", call("1", LONG)),
+        build_message("tool", ToolResult(call_id="1", name=LONG, content=(ToolReference(name=LONG),))),
         tools=(function(LONG),),
         tool_choice=ToolChoice(mode="named", name=LONG),
     )
     after, _ = fitted(asked, "openai_responses")
-    assert [block.name for each in after.turns for block in each.blocks if isinstance(block, ToolCall)] == [
-        "mcp__read"
-    ]
-    (answer,) = after.turns[2].blocks
+    assert [
+        block.name for each in after.messages for block in each.blocks if isinstance(block, ToolCall)
+    ] == ["mcp__read"]
+    (answer,) = after.messages[2].blocks
     assert isinstance(answer, ToolResult)
     assert answer.name == "mcp__read"
     assert "Tool mcp__read is loaded." in str(answer.content)
@@ -146,7 +146,7 @@ def test_calls_results_references_and_choices_follow_the_tools() -> None:
 def test_allowed_tools_follow_too() -> None:
     choice = ToolChoice(mode="allowed", allowed=("a.b",))
     after, _ = fitted(
-        request(turn("user", "Hi"), tools=(function("a.b"),), tool_choice=choice), "openai_responses"
+        request(build_message("user", "Hi"), tools=(function("a.b"),), tool_choice=choice), "openai_responses"
     )
     assert after.tool_choice
     assert after.tool_choice.allowed == (after.tools[0].name,)
@@ -154,16 +154,22 @@ def test_allowed_tools_follow_too() -> None:
 
 @pytest.mark.rule("R21")
 def test_a_call_of_a_tool_that_is_gone_keeps_the_name_it_had_at_the_target() -> None:
-    history = (turn("user", "Hi"), turn("assistant", call("1", "a.b")), turn("tool", result("1", "ok")))
+    history = (
+        build_message("user", "Hi"),
+        build_message("assistant", call("1", "a.b")),
+        build_message("tool", result("1", "ok")),
+    )
     before, _ = fitted(request(*history, tools=(function("a.b"),)), "openai_chat")
     after, _ = fitted(request(*history, tools=()), "openai_chat")
-    assert before.turns == after.turns
+    assert before.messages == after.messages
 
 
 @pytest.mark.rule("H15")
 def test_a_call_that_is_named_like_a_hosted_tool_gets_a_legal_name_too() -> None:
     hosted = Tool(name="a.b", kind="hosted")
-    asked = request(turn("assistant", call("1", "a.b")), turn("tool", result("1")), tools=(hosted,))
+    asked = request(
+        build_message("assistant", call("1", "a.b")), build_message("tool", result("1")), tools=(hosted,)
+    )
     target = target_for("openai_chat")
     assert is_legal_name(build_name_map(asked, target).find("function", "", "a.b")[1], target)
 
@@ -171,26 +177,31 @@ def test_a_call_that_is_named_like_a_hosted_tool_gets_a_legal_name_too() -> None
 @pytest.mark.rule("H23")
 def test_a_call_that_leaves_the_namespace_out_is_known_by_its_declaration() -> None:
     asked = request(
-        turn("user", "Hi"),
-        turn("assistant", call("1", "exec")),
-        turn("tool", result("1", "ok")),
+        build_message("user", "Hi"),
+        build_message("assistant", call("1", "exec")),
+        build_message("tool", result("1", "ok")),
         tools=(function("exec", namespace="functions"),),
     )
     after, _ = fitted(asked, "openai_chat")
-    assert isinstance(after.turns[1].blocks[0], ToolCall)
-    assert after.turns[1].blocks[0].name == "functions__exec"
+    assert isinstance(after.messages[1].blocks[0], ToolCall)
+    assert after.messages[1].blocks[0].name == "functions__exec"
 
 
 def test_a_target_with_namespaces_keeps_them() -> None:
     after, _ = fitted(
-        request(turn("user", "Hi"), tools=(function("exec", namespace="functions"),)), "openai_responses"
+        request(build_message("user", "Hi"), tools=(function("exec", namespace="functions"),)),
+        "openai_responses",
     )
     assert (after.tools[0].namespace, after.tools[0].name) == ("functions", "exec")
 
 
 def test_a_limit_that_leaves_no_room_is_the_configurations_fault() -> None:
     with pytest.raises(ConfigError):
-        fitted(request(turn("user", "Hi"), tools=(function("a" * 20),)), "openai_chat", tool_name_limit=4)
+        fitted(
+            request(build_message("user", "Hi"), tools=(function("a" * 20),)),
+            "openai_chat",
+            tool_name_limit=4,
+        )
 
 
 any_name = st.one_of(
@@ -230,13 +241,13 @@ def test_at_home_built_in_tools_keep_their_names_whatever_the_limit() -> None:
     shell = Tool(name="local_shell", kind="local_shell")
     used = ToolCall(id="1", name="local_shell", kind="local_shell", arguments="{}")
     asked = request(
-        turn("user", "Hi"),
-        turn("assistant", used),
-        turn("tool", result("1")),
+        build_message("user", "Hi"),
+        build_message("assistant", used),
+        build_message("tool", result("1")),
         tools=(shell, function("a" * 30)),
         dialect="openai_responses",
     )
     after, _ = fitted(asked, "openai_responses", tool_name_limit=20)
     assert [len(tool.name) for tool in after.tools] == [11, 20]
     assert after.tools[0] is shell
-    assert after.turns[1].blocks == (used,)
+    assert after.messages[1].blocks == (used,)

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.hub.request import OutputFormat, Request
-from tests.fit.building import fitted, request, shape, turn
+from tests.fit.building import build_message, fitted, request, shape
 
 Schema = dict[str, object]
 
@@ -12,7 +12,9 @@ CLOSED: Schema = {**SCHEMA, "additionalProperties": False}
 
 
 def wanting(output: OutputFormat, dialect: str = "elsewhere") -> Request:
-    return request(turn("system", "Be brief."), turn("user", "Hi"), output=output, dialect=dialect)
+    return request(
+        build_message("system", "Be brief."), build_message("user", "Hi"), output=output, dialect=dialect
+    )
 
 
 @pytest.mark.rule("H57")
@@ -90,7 +92,7 @@ def test_what_cannot_be_closed_is_an_instruction(schema: Schema) -> None:
 def test_any_json_is_an_instruction_to_anthropic() -> None:
     after, losses = fitted(wanting(OutputFormat(kind="json_object")), "anthropic")
     assert after.output is None
-    (role, first, asked), user = shape(after.turns)
+    (role, first, asked), user = shape(after.messages)
     assert (role, first, user) == ("system", "Be brief.", ["user", "Hi"])
     assert "JSON object" in asked
     assert losses == ["output: the target cannot be held to JSON and was asked for it instead"]
@@ -103,13 +105,13 @@ def test_a_schema_that_cannot_be_enforced_is_reported() -> None:
         wanting(OutputFormat(kind="json_schema", schema=SCHEMA)), "openai_chat", outputs=frozenset({"text"})
     )
     assert after.output is None
-    assert '{"type":"object","properties":{"a":{"type":"string"}}}' in str(shape(after.turns))
+    assert '{"type":"object","properties":{"a":{"type":"string"}}}' in str(shape(after.messages))
     assert len(losses) == 1
 
 
 def test_plain_text_needs_no_words() -> None:
     after, losses = fitted(wanting(OutputFormat(kind="text")), "openai_chat", outputs=frozenset())
-    assert (after.output, len(after.turns), losses) == (None, 2, [])
+    assert (after.output, len(after.messages), losses) == (None, 2, [])
 
 
 @pytest.mark.rule("H57")

@@ -22,7 +22,7 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.providers.profile import TargetFacts
 from tests.fit.building import DIALECTS, FOREIGN, target_for
 from tests.fit.strategies import growing_conversations, requests
@@ -32,14 +32,17 @@ names = st.sampled_from(DIALECTS)
 pairs = st.sampled_from(FOREIGN)
 
 
-def without_marks(turns: tuple[Turn, ...]) -> list[Turn]:
+def without_marks(messages: tuple[Message, ...]) -> list[Message]:
     """Cache marks move with the conversation by their nature; what they mark may not."""
     plain = msgspec.structs.replace
-    return [plain(turn, blocks=tuple(plain(block, cache=None) for block in turn.blocks)) for turn in turns]
+    return [
+        plain(message, blocks=tuple(plain(block, cache=None) for block in message.blocks))
+        for message in messages
+    ]
 
 
 def blocks_of(asked: Request) -> list[AnyBlock]:
-    return [block for turn in asked.turns for block in turn.blocks]
+    return [block for message in asked.messages for block in message.blocks]
 
 
 @settings(max_examples=200)
@@ -80,9 +83,9 @@ def test_a_pass_that_changes_nothing_gives_the_same_object(asked: Request, diale
 def test_every_call_is_followed_at_once_by_its_one_result(asked: Request, pair: tuple[str, str]) -> None:
     asked = msgspec.structs.replace(asked, dialect=pair[0])
     after = fit(asked, target_for(pair[1], pair[0]), Losses())
-    for turn, following in pairwise((*after.turns, Turn(role="user"))):
-        called = [block.id for block in turn.blocks if isinstance(block, ToolCall)]
-        assert not called or turn.role == "assistant"
+    for message, following in pairwise((*after.messages, Message(role="user"))):
+        called = [block.id for block in message.blocks if isinstance(block, ToolCall)]
+        assert not called or message.role == "assistant"
         answers = [block.call_id for block in following.blocks if isinstance(block, ToolResult)]
         assert answers == called
         assert all(isinstance(block, ToolResult) for block in following.blocks[: len(answers)])
@@ -110,11 +113,11 @@ def test_what_comes_out_is_legal(asked: Request, pair: tuple[str, str]) -> None:
     )
     assert not any(isinstance(block, Reasoning) and not block.seal for block in blocks)
     assert sum(block.cache is not None for block in blocks) <= 4
-    _check_turns(after, target)
+    _check_messages(after, target)
 
 
-def _check_turns(after: Request, target: TargetFacts) -> None:
-    roles = [turn.role for turn in after.turns]
+def _check_messages(after: Request, target: TargetFacts) -> None:
+    roles = [message.role for message in after.messages]
     if target.alternation:
         spoken = [role for role in roles if role != "system"]
         assert spoken[0] == "user"
@@ -127,20 +130,22 @@ def _check_turns(after: Request, target: TargetFacts) -> None:
     if not target.media_in_results:
         results = [block for block in blocks_of(after) if isinstance(block, ToolResult)]
         assert not any(isinstance(inner, Media) for result in results for inner in result.content)
-    assert all(turn.blocks for turn in after.turns if turn.role != "user" or target.turns_required)
+    assert all(
+        message.blocks for message in after.messages if message.role != "user" or target.turns_required
+    )
 
 
 @pytest.mark.rule("H39", "H59", "H17")
 @settings(max_examples=150)
 @given(growing_conversations(), pairs)
 def test_a_longer_conversation_begins_like_the_shorter_one(
-    stages: list[tuple[Turn, ...]], pair: tuple[str, str]
+    stages: list[tuple[Message, ...]], pair: tuple[str, str]
 ) -> None:
     source, dialect = pair
     target = target_for(dialect, source)
     fitted = [
-        without_marks(fit(Request(dialect=source, model="m", turns=turns), target, Losses()).turns)
-        for turns in stages
+        without_marks(fit(Request(dialect=source, model="m", messages=messages), target, Losses()).messages)
+        for messages in stages
     ]
     for shorter, longer in pairwise(fitted):
         assert longer[: len(shorter)] == shorter
@@ -171,12 +176,13 @@ def test_a_pass_keeps_to_its_scope(each: Pass, asked: Request, dialect: str) -> 
     if each.scope is not Scope.REQUEST and each.scope is not Scope.TOOLS:
         assert after.tools is asked.tools
     if each.scope in (Scope.SETTINGS, Scope.TOOLS):
-        assert after.turns is asked.turns
-        bare = each.apply(replace(asked, turns=()), target, Losses())
-        assert bare == replace(after, turns=())
-    if each.scope is Scope.TURN:
+        assert after.messages is asked.messages
+        bare = each.apply(replace(asked, messages=()), target, Losses())
+        assert bare == replace(after, messages=())
+    if each.scope is Scope.MESSAGE:
         alone = [
-            each.apply(replace(asked, turns=(turn,), tools=()), target, Losses()) for turn in asked.turns
+            each.apply(replace(asked, messages=(message,), tools=()), target, Losses())
+            for message in asked.messages
         ]
-        assert after.turns == tuple(turn for part in alone for turn in part.turns)
-        assert replace(after, turns=()) == replace(asked, turns=())
+        assert after.messages == tuple(message for part in alone for message in part.messages)
+        assert replace(after, messages=()) == replace(asked, messages=())

@@ -3,13 +3,13 @@
 import pytest
 
 from dragoman.hub.request import EFFORTS, Effort, ReasoningSettings, Request
-from tests.fit.building import call, fitted, request, result, turn
+from tests.fit.building import build_message, call, fitted, request, result
 
 OFF = ReasoningSettings(mode="off")
 
 
 def wishing(wish: ReasoningSettings, max_tokens: int | None = 64_000, dialect: str = "elsewhere") -> Request:
-    return request(turn("user", "Hi"), reasoning=wish, max_tokens=max_tokens, dialect=dialect)
+    return request(build_message("user", "Hi"), reasoning=wish, max_tokens=max_tokens, dialect=dialect)
 
 
 def wish_at(dialect: str, wish: ReasoningSettings, **facts: object) -> ReasoningSettings:
@@ -147,9 +147,9 @@ def test_a_cap_that_leaves_no_room_is_raised() -> None:
 @pytest.mark.rule("P44", "R129")
 def test_calls_of_another_model_cannot_be_thought_on_from() -> None:
     asked = request(
-        turn("user", "Hi"),
-        turn("assistant", call("1")),
-        turn("tool", result("1")),
+        build_message("user", "Hi"),
+        build_message("assistant", call("1")),
+        build_message("tool", result("1")),
         reasoning=ReasoningSettings(effort="low"),
         max_tokens=64_000,
     )
@@ -188,10 +188,16 @@ def test_a_server_that_knows_no_efforts_is_reported_none() -> None:
 @pytest.mark.rule("P44")
 @pytest.mark.parametrize("last", ["text", "call"])
 def test_only_calls_that_are_being_answered_need_their_reasoning(last: str) -> None:
-    spoken = [turn("assistant", call("1")), turn("tool", result("1")), turn("user", "Go on")]
+    spoken = [
+        build_message("assistant", call("1")),
+        build_message("tool", result("1")),
+        build_message("user", "Go on"),
+    ]
     if last == "text":
-        spoken = [turn("assistant", "Well."), turn("user", "Go on")]
-    asked = request(turn("user", "Hi"), *spoken, reasoning=ReasoningSettings(effort="low"), max_tokens=64_000)
+        spoken = [build_message("assistant", "Well."), build_message("user", "Go on")]
+    asked = request(
+        build_message("user", "Hi"), *spoken, reasoning=ReasoningSettings(effort="low"), max_tokens=64_000
+    )
     after, _ = fitted(asked, "anthropic", reasoning="budget", alternation=False)
     assert after.reasoning
     assert after.reasoning.mode == "on"
@@ -207,6 +213,6 @@ def test_only_calls_that_are_being_answered_need_their_reasoning(last: str) -> N
 )
 def test_a_loss_of_effort_points_at_what_the_client_wrote(wish: ReasoningSettings, path: str) -> None:
     paths = {"reasoning": "where.thinking", "effort": "where.effort"}
-    asked = request(turn("user", "Hi"), reasoning=wish, paths=paths)
+    asked = request(build_message("user", "Hi"), reasoning=wish, paths=paths)
     _, losses = fitted(asked, "openai_chat", efforts=("low", "high"))
     assert [loss.partition(":")[0] for loss in losses] == [path]

@@ -8,9 +8,9 @@ from dragoman.fit import build_restoration
 from dragoman.fit.stops import MAX_STOPS
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.request import Effort, ReasoningSettings, Request
-from tests.fit.building import DIALECTS, FOREIGN, fitted, request, target_for, turn
+from tests.fit.building import DIALECTS, FOREIGN, build_message, fitted, request, target_for
 
-USER = turn("user", "Hi")
+USER = build_message("user", "Hi")
 EVERYTHING: dict[str, Any] = {
     "temperature": 0.5,
     "top_k": 3,

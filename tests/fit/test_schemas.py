@@ -6,13 +6,15 @@ from dragoman.fit.schemas import clean_schema
 from dragoman.hub.request import OutputFormat
 from dragoman.schema import convert_to_openapi
 from dragoman.wire.fields import is_deeper_than
-from tests.fit.building import fitted, function, request, turn
+from tests.fit.building import build_message, fitted, function, request
 
 Schema = dict[str, object]
 
 
 def schema_at(dialect: str, schema: Schema | None, **facts: object) -> Schema | None:
-    after, _ = fitted(request(turn("user", "Hi"), tools=(function("a", schema=schema),)), dialect, **facts)
+    after, _ = fitted(
+        request(build_message("user", "Hi"), tools=(function("a", schema=schema),)), dialect, **facts
+    )
     return after.tools[0].schema
 
 
@@ -70,7 +72,7 @@ def test_a_schema_is_at_least_one_of_an_object_without_members(schema: Schema | 
 
 @pytest.mark.rule("R12")
 def test_a_schema_of_something_else_is_replaced_and_reported() -> None:
-    asked = request(turn("user", "Hi"), tools=(function("a", schema={"type": "string"}),))
+    asked = request(build_message("user", "Hi"), tools=(function("a", schema={"type": "string"}),))
     after, losses = fitted(asked, "openai_chat")
     assert after.tools[0].schema == {"type": "object", "properties": {}}
     assert losses == ["tool a: the schema is not one of an object"]
@@ -207,7 +209,7 @@ def test_absurd_depth_is_cut() -> None:
 @pytest.mark.rule("H57")
 def test_the_schema_of_the_answer_is_cleaned_too() -> None:
     output = OutputFormat(kind="json_schema", schema={"$schema": "x", "type": "object"})
-    after, _ = fitted(request(turn("user", "Hi"), output=output), "openai_chat")
+    after, _ = fitted(request(build_message("user", "Hi"), output=output), "openai_chat")
     assert after.output
     assert after.output.schema == {"type": "object"}
 
@@ -228,7 +230,7 @@ ALTERNATIVES: Schema = {
 def test_alternatives_at_the_top_of_a_schema_become_one_object(dialect: str) -> None:
     """These vendors refuse the whole request for one such tool."""
     tool = function("a", schema=ALTERNATIVES)
-    after, losses = fitted(request(turn("user", "Hi"), tools=(tool,)), dialect)
+    after, losses = fitted(request(build_message("user", "Hi"), tools=(tool,)), dialect)
     assert after.tools[0].schema == {
         "type": "object",
         "properties": {"id": {"type": "string"}, "path": {"type": "string"}, "line": {}, "name": {}},
@@ -273,7 +275,9 @@ STALE: Schema = {
 def test_required_names_that_are_no_properties_are_removed_with_a_loss(
     dialect: str, properties: bool
 ) -> None:
-    after, losses = fitted(request(turn("user", "Hi"), tools=(function("a", schema=STALE),)), dialect)
+    after, losses = fitted(
+        request(build_message("user", "Hi"), tools=(function("a", schema=STALE),)), dialect
+    )
     assert after.tools[0].schema == {
         "type": "object",
         "properties": {
@@ -290,7 +294,7 @@ def test_required_names_that_are_no_properties_are_removed_with_a_loss(
 def test_a_stale_name_is_a_loss_in_the_subset_too() -> None:
     schema: Schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "gone"]}
     tool = function("a", schema=schema)
-    after, losses = fitted(request(turn("user", "Hi"), tools=(tool,)), "gemini", json_schema=False)
+    after, losses = fitted(request(build_message("user", "Hi"), tools=(tool,)), "gemini", json_schema=False)
     assert after.tools[0].schema == {**schema, "required": ["a"]}
     assert losses == ["tool a: required members that the schema does not describe were removed"]
 
@@ -310,7 +314,9 @@ def test_a_stale_name_is_a_loss_in_the_subset_too() -> None:
 )
 def test_names_that_are_described_elsewhere_stay(dialect: str, member: Schema) -> None:
     schema: Schema = {"type": "object", "properties": {"a": member}, "$defs": {"D": {"properties": {}}}}
-    after, losses = fitted(request(turn("user", "Hi"), tools=(function("a", schema=schema),)), dialect)
+    after, losses = fitted(
+        request(build_message("user", "Hi"), tools=(function("a", schema=schema),)), dialect
+    )
     assert after.tools[0].schema == schema
     assert losses == []
 
@@ -328,7 +334,9 @@ def test_an_object_without_properties_gets_them_only_where_servers_insist() -> N
 @pytest.mark.rule("H34")
 def test_members_whose_names_anthropic_refuses_are_left_out() -> None:
     schema: Schema = {"type": "object", "properties": {"a b": {}, "ok": {}}, "required": ["a b", "ok"]}
-    after, losses = fitted(request(turn("user", "Hi"), tools=(function("a", schema=schema),)), "anthropic")
+    after, losses = fitted(
+        request(build_message("user", "Hi"), tools=(function("a", schema=schema),)), "anthropic"
+    )
     assert after.tools[0].schema == {"type": "object", "properties": {"ok": {}}, "required": ["ok"]}
     assert losses == ["tool a: members were left out whose names the target does not take"]
     assert schema_at("openai_chat", schema) is schema

@@ -14,7 +14,17 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.request import Request
-from tests.fit.building import DIALECTS, FOREIGN, call, fitted, function, request, result, shape, turn
+from tests.fit.building import (
+    DIALECTS,
+    FOREIGN,
+    build_message,
+    call,
+    fitted,
+    function,
+    request,
+    result,
+    shape,
+)
 
 PATCH = Tool(
     name="apply_patch",
@@ -32,7 +42,7 @@ STRICT = {
 
 
 def with_tools(*tools: Tool, dialect: str = "elsewhere") -> Request:
-    return request(turn("user", "Hi"), tools=tools, dialect=dialect)
+    return request(build_message("user", "Hi"), tools=tools, dialect=dialect)
 
 
 @pytest.mark.rule("H22", "P28")
@@ -51,13 +61,13 @@ def test_a_free_text_tool_becomes_a_function_with_one_string() -> None:
 @pytest.mark.rule("H22")
 def test_free_text_in_the_history_is_wrapped_like_the_tool() -> None:
     asked = request(
-        turn("user", "Hi"),
-        turn("assistant", ToolCall(id="1", name="apply_patch", kind="custom", arguments='a "b"\n')),
-        turn("tool", ToolResult(call_id="1", kind="custom", content=(Text(text="ok"),))),
+        build_message("user", "Hi"),
+        build_message("assistant", ToolCall(id="1", name="apply_patch", kind="custom", arguments='a "b"\n')),
+        build_message("tool", ToolResult(call_id="1", kind="custom", content=(Text(text="ok"),))),
         tools=(PATCH,),
     )
     after, _ = fitted(asked, "anthropic")
-    wrapped, answer = after.turns[1].blocks[0], after.turns[2].blocks[0]
+    wrapped, answer = after.messages[1].blocks[0], after.messages[2].blocks[0]
     assert isinstance(wrapped, ToolCall)
     assert (wrapped.kind, wrapped.arguments) == ("function", '{"input":"a \\"b\\"\\n"}')
     assert isinstance(answer, ToolResult)
@@ -129,28 +139,28 @@ def test_a_tool_of_a_family_that_the_target_runs_too_is_kept(dialect: str) -> No
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "gemini"])
 def test_tools_declared_in_the_conversation_move_to_the_front(dialect: str) -> None:
     asked = request(
-        turn("developer", ToolDeclarations(tools=(function("exec", namespace="functions"),))),
-        turn("user", "Hi"),
+        build_message("developer", ToolDeclarations(tools=(function("exec", namespace="functions"),))),
+        build_message("user", "Hi"),
         tools=(function("Read"),),
         dialect="openai_responses",
     )
     after, _ = fitted(asked, dialect)
     assert [tool.name for tool in after.tools] == ["Read", "functions__exec"]
-    assert shape(after.turns) == [["user", "Hi"]]
+    assert shape(after.messages) == [["user", "Hi"]]
 
 
 @pytest.mark.rule("H24", "H25")
 def test_tools_that_a_search_found_are_declared_and_the_result_shows_it() -> None:
     found = ToolDeclarations(tools=(function("add", namespace="mcp__notes", deferred=True),))
     asked = request(
-        turn("user", "Hi"),
-        turn("assistant", ToolCall(id="1", name="tool_search", kind="tool_search", arguments="{}")),
-        turn("tool", ToolResult(call_id="1", kind="tool_search", content=(found,))),
+        build_message("user", "Hi"),
+        build_message("assistant", ToolCall(id="1", name="tool_search", kind="tool_search", arguments="{}")),
+        build_message("tool", ToolResult(call_id="1", kind="tool_search", content=(found,))),
         dialect="openai_responses",
     )
     after, losses = fitted(asked, "openai_chat")
     assert [(tool.name, tool.deferred) for tool in after.tools] == [("mcp__notes__add", False)]
-    assert shape(after.turns)[2] == ["tool", "result 1: Tools loaded: mcp__notes__add."]
+    assert shape(after.messages)[2] == ["tool", "result 1: Tools loaded: mcp__notes__add."]
     assert losses == []
 
 
@@ -172,13 +182,13 @@ def test_deferred_tools_are_sent_at_once_and_the_placeholder_is_not() -> None:
 @pytest.mark.rule("H25")
 def test_a_reference_to_a_loaded_tool_becomes_text() -> None:
     asked = request(
-        turn("user", "Hi"),
-        turn("assistant", call("1")),
-        turn("user", result("1", ToolReference(name="Late"))),
+        build_message("user", "Hi"),
+        build_message("assistant", call("1")),
+        build_message("user", result("1", ToolReference(name="Late"))),
         dialect="anthropic",
     )
     after, _ = fitted(asked, "openai_chat")
-    assert shape(after.turns)[2] == ["tool", "result 1: Tool Late is loaded."]
+    assert shape(after.messages)[2] == ["tool", "result 1: Tool Late is loaded."]
 
 
 @pytest.mark.rule("H33", "P34")
@@ -290,7 +300,10 @@ def test_a_missing_description_is_as_empty_as_the_target_wants_it(dialect: str, 
 @pytest.mark.rule("H32")
 def test_a_history_of_calls_without_tools_gets_stand_ins_where_tools_are_demanded() -> None:
     asked = request(
-        turn("user", "Hi"), turn("assistant", call("1")), turn("tool", result("1")), turn("user", "Sum up")
+        build_message("user", "Hi"),
+        build_message("assistant", call("1")),
+        build_message("tool", result("1")),
+        build_message("user", "Sum up"),
     )
     after, _ = fitted(asked, "anthropic")
     assert [tool.name for tool in after.tools] == ["Read"]

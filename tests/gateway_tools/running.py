@@ -65,12 +65,12 @@ def read_asked(dialect: str, call: UpstreamRequest) -> Request:
 def check_history(request: Request) -> None:
     """Fail unless each call has exactly one result, before the assistant goes on."""
     waiting: list[str] = []
-    for turn in request.turns:
-        calls = [block.id for block in turn.blocks if isinstance(block, ToolCall)]
-        results = [block.call_id for block in turn.blocks if isinstance(block, ToolResult)]
-        if turn.role == "assistant":
+    for message in request.messages:
+        calls = [block.id for block in message.blocks if isinstance(block, ToolCall)]
+        results = [block.call_id for block in message.blocks if isinstance(block, ToolResult)]
+        if message.role == "assistant":
             assert not results
-            # Each item of the Responses API is a turn of its own.
+            # Each item of the Responses API is a message of its own.
             waiting += calls
         else:
             assert not calls
@@ -84,8 +84,8 @@ def check_history(request: Request) -> None:
 def texts_of_results(request: Request) -> list[str]:
     return [
         inner.text
-        for turn in request.turns
-        for block in turn.blocks
+        for message in request.messages
+        for block in message.blocks
         if isinstance(block, ToolResult)
         for inner in block.content
         if isinstance(inner, Text)

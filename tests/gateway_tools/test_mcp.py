@@ -24,7 +24,7 @@ from dragoman.gateway_tools.toolbox import build_toolbox
 from dragoman.hub.blocks import Media, Text, Tool, ToolCall
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.fold import Reply
-from dragoman.hub.request import OutputFormat, Request, Turn
+from dragoman.hub.request import Message, OutputFormat, Request
 from dragoman.hub.usage import Usage
 from dragoman.providers.profile import Profile, build_target_facts
 from tests.cases.essence import read_essence
@@ -50,7 +50,7 @@ async def ask_nothing(name: str, request: Request) -> Reply:
 
 def asked(**more: Any) -> Request:
     return Request(
-        dialect="anthropic", model="m", turns=(Turn(role="user", blocks=(Text(text="Hi"),)),), **more
+        dialect="anthropic", model="m", messages=(Message(role="user", blocks=(Text(text="Hi"),)),), **more
     )
 
 

@@ -214,7 +214,9 @@ def test_the_model_still_knows_hidden_results_in_the_next_request(client: str, u
     request = read_asked(upstream, scripted.calls[-1])
     check_history(request)
     assert sum(SECRET in text for text in texts_of_results(request)) == 2
-    calls = [block.name for turn in request.turns for block in turn.blocks if isinstance(block, ToolCall)]
+    calls = [
+        block.name for message in request.messages for block in message.blocks if isinstance(block, ToolCall)
+    ]
     assert calls == [NAME, NAME, OWN]
     # Another caller with the same conversation gets none of it.
     bench.gateway.tool_memory.remember("another conversation", ())

@@ -16,7 +16,7 @@ from dragoman.hub.ids import IdSource
 from dragoman.hub.request import ToolChoice
 from dragoman.hub.stage import Stage
 from tests.dialects.strategies import replies
-from tests.fit.building import function, request, turn
+from tests.fit.building import build_message, function, request
 from tests.fit.reply.running import block, calls_in, recut, reply_of, through
 from tests.governance.running import ANY, SHELL, RecordedInterventions, a_call
 
@@ -128,7 +128,7 @@ def test_tools_are_known_as_the_upstream_was_informed_of_them() -> None:
         function("web_search", kind="hosted"),
         function("ls", namespace="files"),
     )
-    asked = request(turn("user", "hi"), tools=tools)
+    asked = request(build_message("user", "hi"), tools=tools)
     assert find_declared_tools(asked) == (
         DeclaredTool("Read", tools[0].schema),
         DeclaredTool("apply_patch", None),

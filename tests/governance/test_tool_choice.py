@@ -28,13 +28,13 @@ from dragoman.hub.fold import fold
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, ToolChoice
 from dragoman.hub.seal import Seal
 from tests.dialects.strategies import replies, texts
-from tests.fit.building import function, request, turn
+from tests.fit.building import build_message, function, request
 from tests.fit.reply.running import call_block, calls_in, recut, reply_of, through
 from tests.governance.running import RecordedInterventions, a_call
 
 ALL = frozenset({"auto", "required", "none", "named", "allowed"})
 REQUIRED = Governance(choice="required")
-ASKED = request(turn("user", "hi"), tools=(function("Read"),))
+ASKED = request(build_message("user", "hi"), tools=(function("Read"),))
 
 
 def chosen(
@@ -86,8 +86,8 @@ def test_targets_that_cannot_be_forced_are_left_alone() -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        request(turn("user", "hi")),
-        request(turn("user", "hi"), tools=(function("web_search", kind="hosted"),)),
+        request(build_message("user", "hi")),
+        request(build_message("user", "hi"), tools=(function("web_search", kind="hosted"),)),
         msgspec.structs.replace(ASKED, output=OutputFormat(kind="json_object")),
     ],
 )
@@ -114,7 +114,9 @@ def test_the_exit_can_be_left_out() -> None:
 
 
 def test_the_exit_takes_a_name_that_is_free() -> None:
-    asked = request(turn("user", "hi"), tools=(function(EXIT_NAME.upper()), function(EXIT_NAME + "_")))
+    asked = request(
+        build_message("user", "hi"), tools=(function(EXIT_NAME.upper()), function(EXIT_NAME + "_"))
+    )
     assert chosen(asked).exit_name == EXIT_NAME + "__"
 
 

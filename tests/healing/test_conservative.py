@@ -66,8 +66,11 @@ def build_calls(count: int) -> Json:
         for n in range(count)
     ]
     results = [{"role": "tool", "tool_call_id": call["id"], "content": "A"} for call in calls]
-    turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": None, "tool_calls": calls}]
-    return {"messages": [*turns, *results]}
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+    ]
+    return {"messages": [*messages, *results]}
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ OTHER = "c2VhbGVkIGJ5IGFjY291bnQgYg=="
 
 
 def claude(*seals: str) -> Json:
-    turns: list[Json] = [{"role": "user", "content": "hi"}]
+    messages: list[Json] = [{"role": "user", "content": "hi"}]
     for seal in seals:
         thought = {"type": "thinking", "thinking": "hm", "signature": seal}
-        turns.append({"role": "assistant", "content": [thought, {"type": "text", "text": "hello"}]})
-        turns.append({"role": "user", "content": "go on"})
-    return {"messages": turns, "max_tokens": 100}
+        messages.append({"role": "assistant", "content": [thought, {"type": "text", "text": "hello"}]})
+        messages.append({"role": "user", "content": "go on"})
+    return {"messages": messages, "max_tokens": 100}
 
 
 def responses(*seals: str) -> Json:
@@ -33,11 +33,11 @@ def responses(*seals: str) -> Json:
 
 
 def gemini(*seals: str) -> Json:
-    turns: list[Json] = [{"role": "user", "parts": [{"text": "hi"}]}]
+    messages: list[Json] = [{"role": "user", "parts": [{"text": "hi"}]}]
     for seal in seals:
-        turns.append({"role": "model", "parts": [{"text": "hello", "thoughtSignature": seal}]})
-        turns.append({"role": "user", "parts": [{"text": "go on"}]})
-    return {"contents": turns}
+        messages.append({"role": "model", "parts": [{"text": "hello", "thoughtSignature": seal}]})
+        messages.append({"role": "user", "parts": [{"text": "go on"}]})
+    return {"contents": messages}
 
 
 #: The dialect, how a request carries seals, where they are, and the vendor's refusal.

@@ -14,7 +14,7 @@ def test_every_event_class_is_in_the_union() -> None:
 
 
 def test_every_block_class_is_in_the_union() -> None:
-    # A tool is declared, not part of a turn; it shares the fields of blocks.
+    # A tool is declared, not part of a message; it shares the fields of blocks.
     assert {*Block.__subclasses__()} - {Tool} == set(get_args(AnyBlock))
     assert set(get_args(ReplyBlock)) < set(get_args(AnyBlock))
 

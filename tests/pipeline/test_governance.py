@@ -192,19 +192,19 @@ def test_no_client_gets_a_call_that_its_own_request_contains(client: str, stream
 
 @pytest.mark.rule("G3")
 @pytest.mark.parametrize("client", DIALECTS)
-def test_only_calls_of_the_last_turn_prove_that_the_server_parses_calls(client: str) -> None:
+def test_only_calls_of_the_last_message_prove_that_the_server_parses_calls(client: str) -> None:
     called = '{"id":"call_x","type":"function","function":{"name":"Read","arguments":"{\\"path\\":\\"a\\"}"}}'
-    turns: list[object] = [
+    earlier: list[object] = [
         {"role": "user", "content": "Go."},
         {"role": "assistant", "tool_calls": [msgspec.json.decode(called)]},
         {"role": "tool", "tool_call_id": "call_x", "content": "a"},
     ]
     later: list[object] = [
-        *turns,
+        *earlier,
         {"role": "assistant", "content": "Done."},
         {"role": "user", "content": "b"},
     ]
-    for messages, calls in ((turns, ()), (later, (("Read", {"path": "secrets"}),))):
+    for messages, calls in ((earlier, ()), (later, (("Read", {"path": "secrets"}),))):
         body = asking("openai_chat", tools=["Read"]) | {"messages": messages}
         asked = question(client)
         translated = translate_request(body, source="openai_chat", target=client).body

@@ -1,4 +1,4 @@
-"""A client that answers calls and asks again gets through every upstream, turn after turn."""
+"""A client that answers calls and asks again gets through every upstream, message after message."""
 
 from typing import Any
 
@@ -93,8 +93,11 @@ def answered(client: str, request: Json, reply: Json) -> Json:
         case "anthropic":
             calls = [block for block in reply["content"] if block["type"] == "tool_use"]
             results = [{"type": "tool_result", "tool_use_id": call["id"], "content": "A"} for call in calls]
-            turns = [{"role": "assistant", "content": reply["content"]}, {"role": "user", "content": results}]
-            return {**request, "messages": [*request["messages"], *turns]}
+            messages = [
+                {"role": "assistant", "content": reply["content"]},
+                {"role": "user", "content": results},
+            ]
+            return {**request, "messages": [*request["messages"], *messages]}
         case "openai_chat":
             message = reply["choices"][0]["message"]
             results = [
@@ -116,8 +119,8 @@ def answered(client: str, request: Json, reply: Json) -> Json:
                 {"functionResponse": {"name": call["name"], "response": {"output": "A"}, **id_of(call)}}
                 for call in calls
             ]
-            turns = [content, {"role": "user", "parts": results}]
-            return {**request, "contents": [*request["contents"], *turns]}
+            messages = [content, {"role": "user", "parts": results}]
+            return {**request, "contents": [*request["contents"], *messages]}
 
 
 def id_of(call: Json) -> Json:
@@ -129,17 +132,20 @@ def call_ids(dialect: str, body: Json) -> tuple[list[object], list[object]]:
     match dialect:
         case "anthropic":
             blocks = [
-                b for turn in body["messages"] if isinstance(turn["content"], list) for b in turn["content"]
+                b
+                for message in body["messages"]
+                if isinstance(message["content"], list)
+                for b in message["content"]
             ]
             return (
                 [block["id"] for block in blocks if block["type"] == "tool_use"],
                 [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"],
             )
         case "openai_chat":
-            turns = body["messages"]
+            messages = body["messages"]
             return (
-                [call["id"] for turn in turns for call in turn.get("tool_calls", ())],
-                [turn["tool_call_id"] for turn in turns if turn["role"] == "tool"],
+                [call["id"] for message in messages for call in message.get("tool_calls", ())],
+                [message["tool_call_id"] for message in messages if message["role"] == "tool"],
             )
         case "openai_responses":
             return (
@@ -147,7 +153,7 @@ def call_ids(dialect: str, body: Json) -> tuple[list[object], list[object]]:
                 [item["call_id"] for item in body["input"] if item.get("type") == "function_call_output"],
             )
         case _:
-            parts = [part for turn in body["contents"] for part in turn["parts"]]
+            parts = [part for message in body["contents"] for part in message["parts"]]
             return (
                 [part["functionCall"].get("id") for part in parts if "functionCall" in part],
                 [part["functionResponse"].get("id") for part in parts if "functionResponse" in part],

@@ -93,8 +93,8 @@ CITING: dict[str, Json] = {
 @pytest.mark.parametrize("source", CITING)
 def test_citations_in_the_history_are_reported_as_lost_elsewhere(source: str, target: str) -> None:
     field = "messages" if source == "anthropic" else "input"
-    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [CITING[source]]}]
-    request = asking(source) | {field: [*turns, {"role": "user", "content": "Go on"}]}
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [CITING[source]]}]
+    request = asking(source) | {field: [*messages, {"role": "user", "content": "Go on"}]}
     losses = translate_request(request, source=source, target=target).losses
     assert [loss.path for loss in losses] == ([] if target == source else [f"{field}[1].content[0]"])
 

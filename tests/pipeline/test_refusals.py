@@ -153,7 +153,7 @@ ACCEPTED: dict[str, tuple[str, Json]] = {
             "tool_choice": {"type": "function", "name": "exec"},
         },
     ),
-    "an empty turn of the model": (
+    "an empty message of the model": (
         "gemini",
         {
             "contents": [
@@ -221,8 +221,8 @@ def find_forced_tool(request: Request) -> str:
 
 
 def list_user_texts(request: Request) -> list[str]:
-    turns = (turn for turn in request.turns if turn.role == "user")
-    return [block.text for turn in turns for block in turn.blocks if isinstance(block, Text)]
+    messages = (message for message in request.messages if message.role == "user")
+    return [block.text for message in messages for block in message.blocks if isinstance(block, Text)]
 
 
 def is_reasoning_off(request: Request) -> bool:

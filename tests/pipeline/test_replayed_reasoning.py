@@ -1,4 +1,4 @@
-"""Servers that require the reasoning of earlier turns get it, whatever dialect the client uses."""
+"""Servers that require the reasoning of earlier messages get it, whatever dialect the client uses."""
 
 from typing import Any
 
@@ -102,7 +102,7 @@ def list_of(value: object) -> list[Json]:
 
 @pytest.mark.rule("F5", "H7")
 @pytest.mark.parametrize("source", HISTORIES)
-def test_a_chat_server_gets_the_reasoning_of_every_turn(source: str) -> None:
+def test_a_chat_server_gets_the_reasoning_of_every_message(source: str) -> None:
     found = translated(source, "openai_chat", HISTORIES[source])
     answers = [each for each in list_of(found.body["messages"]) if each["role"] == "assistant"]
     assert [each.get("reasoning_content") for each in answers] == ["I look.", "That is it."]
@@ -149,8 +149,8 @@ def test_a_gemini_server_gets_thoughts(source: str) -> None:
 
 @pytest.mark.rule("F5")
 @pytest.mark.parametrize("tools", [True, False])
-def test_a_turn_of_another_model_has_reasoning_that_moonshot_accepts(tools: bool) -> None:
-    """With tools, DeepSeek and Moonshot refuse a turn without reasoning; Moonshot also an empty text."""
+def test_a_message_of_another_model_has_reasoning_that_moonshot_accepts(tools: bool) -> None:
+    """With tools, DeepSeek and Moonshot refuse a message without reasoning; Moonshot also an empty text."""
     body: Json = {
         "messages": [
             {"role": "user", "content": "Go"},
@@ -180,12 +180,12 @@ def test_reasoning_without_an_answer_is_no_message() -> None:
 def remove_reasoning(body: Json) -> Json:
     """The history of a client that did not keep the reasoning."""
     copy: Json = msgspec.json.decode(msgspec.json.encode(body))
-    for turn in list_of(next(iter(copy.values()))):
-        turn.pop("reasoning_content", None)
+    for message in list_of(next(iter(copy.values()))):
+        message.pop("reasoning_content", None)
         for name in ("content", "parts"):
-            if isinstance(turn.get(name), list):
-                parts = list_of(turn[name])
-                turn[name] = [p for p in parts if p.get("type") != "thinking" and not p.get("thought")]
+            if isinstance(message.get(name), list):
+                parts = list_of(message[name])
+                message[name] = [p for p in parts if p.get("type") != "thinking" and not p.get("thought")]
     if "input" in copy:
         copy["input"] = [item for item in list_of(copy["input"]) if item.get("type") != "reasoning"]
     return copy

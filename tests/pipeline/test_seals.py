@@ -107,8 +107,8 @@ def body_for(vendor: str, request: Json, client: str) -> Json:
 @pytest.mark.parametrize("client", [client for vendor, client in ROUNDS if vendor == "anthropic"])
 def test_anthropic_gets_its_thinking_back_before_the_call(client: str) -> None:
     body = body_for("anthropic", next_request("anthropic", client), client)
-    [turn] = [message for message in body["messages"] if message["role"] == "assistant"]
-    assert turn["content"] == SIGNED["anthropic"]["content"]
+    [sent] = [message for message in body["messages"] if message["role"] == "assistant"]
+    assert sent["content"] == SIGNED["anthropic"]["content"]
 
 
 @pytest.mark.rule("H4", "H5")
@@ -125,10 +125,10 @@ def test_openai_gets_its_reasoning_back_before_the_call(client: str) -> None:
 @pytest.mark.parametrize("client", [client for vendor, client in ROUNDS if vendor == "gemini"])
 def test_gemini_gets_its_signature_back_on_the_call_it_signed(client: str) -> None:
     body = body_for("gemini", next_request("gemini", client), client)
-    [turn] = [content for content in body["contents"] if content["role"] == "model"]
+    [message] = [content for content in body["contents"] if content["role"] == "model"]
     signatures = [
         (part["functionCall"]["args"]["path"] if "functionCall" in part else "", part["thoughtSignature"])
-        for part in turn["parts"]
+        for part in message["parts"]
         if "thoughtSignature" in part
     ]
     assert signatures == [("a", SIGNATURE)]

@@ -237,7 +237,7 @@ FIELDS: list[tuple[Json, list[str]]] = [
 
 
 def conversation(block: Json) -> Json:
-    """An Anthropic conversation with this block in the assistant's turn."""
+    """An Anthropic conversation with this block in the assistant's message."""
     answer = [block, {"type": "text", "text": "ok"}]
     messages = [
         {"role": "user", "content": "Hi"},

@@ -121,12 +121,12 @@ RULE = st.builds(
 def test_a_conversation_that_grows_keeps_its_prompt_under_any_rules(
     rules: list[PromptRule], texts: list[str], system: str, more: list[str]
 ) -> None:
-    turns = [
+    messages = [
         {"role": "assistant" if n % 2 else "user", "content": text} for n, text in enumerate([*texts, *more])
     ]
     before, after = (
         list_parts(change(ask(each, system=system, tools=TOOLS), *rules)[0])
-        for each in (turns[: len(texts)], turns)
+        for each in (messages[: len(texts)], messages)
     )
     assert find_break(before, after) is None
 

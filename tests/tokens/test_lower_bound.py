@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.hub.blocks import Text
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.tokens.lower_bound import find_lower_bound
 from dragoman.tokens.request import read_count_request
 from tests.pipeline.recordings import body_of, url_of
@@ -13,8 +13,8 @@ from tests.tokens.sample_texts import SAMPLES, TRUE_COUNTS
 
 
 def bound(text: str) -> int:
-    turn = Turn(role="user", blocks=(Text(text=text),))
-    return find_lower_bound(Request(dialect="anthropic", model="m", turns=(turn,)))
+    message = Message(role="user", blocks=(Text(text=text),))
+    return find_lower_bound(Request(dialect="anthropic", model="m", messages=(message,)))
 
 
 @pytest.mark.parametrize("name", SAMPLES)

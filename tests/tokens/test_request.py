@@ -20,7 +20,7 @@ from dragoman.hub.blocks import (
     ToolReference,
     ToolResult,
 )
-from dragoman.hub.request import OutputFormat, Request, ToolChoice, Turn
+from dragoman.hub.request import Message, OutputFormat, Request, ToolChoice
 from dragoman.tokens.families import OVERHEADS, find_family
 from dragoman.tokens.request import estimate_from_samples, estimate_tokens, read_count_request
 from dragoman.tokens.text import FAMILIES, estimate_text_tokens
@@ -45,8 +45,8 @@ TOOL = Tool(name="read_file", description=WORDS, schema=SCHEMA)
 
 
 def tokens(*blocks: AnyBlock, family: TokenFamily = "claude") -> int:
-    turn = Turn(role="user", blocks=blocks)
-    return estimate_tokens(Request(dialect="anthropic", model="m", turns=(turn,)), family)
+    message = Message(role="user", blocks=blocks)
+    return estimate_tokens(Request(dialect="anthropic", model="m", messages=(message,)), family)
 
 
 @pytest.mark.rule("R113", "H69")
@@ -61,9 +61,9 @@ def test_a_recorded_request_is_counted_within_a_tenth(dialect: str, stem: str, t
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_guess_is_near_the_count(family: TokenFamily) -> None:
     texts = [Text(text=text) for text in SAMPLES.values()] * 12
-    turns = tuple(Turn(role="user", blocks=(text,)) for text in texts)
-    for some in (turns[:1], turns[:7], turns):
-        request = Request(dialect="anthropic", model="m", turns=some, tools=(TOOL,) * 9)
+    messages = tuple(Message(role="user", blocks=(text,)) for text in texts)
+    for some in (messages[:1], messages[:7], messages):
+        request = Request(dialect="anthropic", model="m", messages=some, tools=(TOOL,) * 9)
         assert estimate_from_samples(request, family) == pytest.approx(
             estimate_tokens(request, family), rel=0.1
         )
@@ -116,7 +116,7 @@ def test_tools_that_are_not_loaded_are_not_counted() -> None:
         msgspec.structs.replace(request, tools=()), "claude"
     )
     result = ToolResult(call_id="1", content=(ToolReference(name="read_file"),))
-    loaded = msgspec.structs.replace(request, turns=(Turn(role="user", blocks=(result,)),))
+    loaded = msgspec.structs.replace(request, messages=(Message(role="user", blocks=(result,)),))
     without = msgspec.structs.replace(loaded, tools=())
     assert estimate_tokens(loaded, "claude") > estimate_tokens(without, "claude") + 200
 
@@ -161,10 +161,10 @@ def test_a_document_costs_more_the_larger_it_is() -> None:
     assert tokens(large) > 5 * tokens(small)
 
 
-def test_every_turn_costs_something() -> None:
-    one = Request(dialect="anthropic", model="m", turns=(Turn(role="user"),))
-    two = msgspec.structs.replace(one, turns=(*one.turns, Turn(role="assistant")))
-    assert estimate_tokens(two, "claude") - estimate_tokens(one, "claude") == OVERHEADS["claude"].turn
+def test_every_message_costs_something() -> None:
+    one = Request(dialect="anthropic", model="m", messages=(Message(role="user"),))
+    two = msgspec.structs.replace(one, messages=(*one.messages, Message(role="assistant")))
+    assert estimate_tokens(two, "claude") - estimate_tokens(one, "claude") == OVERHEADS["claude"].message
 
 
 def test_an_empty_request_is_one_token_at_least() -> None:

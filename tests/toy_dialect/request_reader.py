@@ -3,7 +3,7 @@
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import AnyBlock, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Role, Turn
+from dragoman.hub.request import Message, Request, Role
 from dragoman.wire.fields import Fields
 
 ROLES: dict[str, Role] = {"system": "system", "user": "user", "model": "assistant", "tool": "tool"}
@@ -15,7 +15,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     return Request(
         dialect="toy",
         model=model or fields.text("model"),
-        turns=tuple(map(_read_line, fields.objects("lines"))),
+        messages=tuple(map(_read_line, fields.objects("lines"))),
         tools=tuple(map(_read_tool, fields.maybe_objects("tools") or ())),
         stream=fields.maybe_flag("stream") or stream,
         max_tokens=fields.maybe_integer("limit"),
@@ -24,11 +24,11 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     )
 
 
-def _read_line(line: Fields) -> Turn:
+def _read_line(line: Fields) -> Message:
     role = ROLES.get(line.text("by"))
     if role is None:
         raise line.error('expected "system", "user", "model" or "tool"', "by")
-    return Turn(role=role, blocks=(_read_block(line, role),), at=line.path, extras=line.rest())
+    return Message(role=role, blocks=(_read_block(line, role),), at=line.path, extras=line.rest())
 
 
 def _read_block(line: Fields, role: Role) -> AnyBlock:

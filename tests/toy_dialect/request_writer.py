@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import Refusal, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.providers.profile import TargetFacts
 from tests.toy_dialect.request_reader import ROLES
 
@@ -15,7 +15,7 @@ NAMES = {role: name for name, role in ROLES.items()} | {"developer": "system"}
 def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json:
     extras = request.extras if request.dialect == "toy" else {}
     body: Json = {"model": target.model or request.model, **extras}
-    body["lines"] = [line for turn in request.turns for line in _write_turn(turn, losses)]
+    body["lines"] = [line for message in request.messages for line in _write_message(message, losses)]
     if request.tools:
         body["tools"] = [_write_tool(tool) for tool in request.tools]
     if request.stream:
@@ -25,11 +25,11 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
     return body
 
 
-def _write_turn(turn: Turn, losses: Losses) -> Iterator[Json]:
-    for block in turn.blocks:
+def _write_message(message: Message, losses: Losses) -> Iterator[Json]:
+    for block in message.blocks:
         match block:
             case Text() | Refusal():
-                yield {"by": NAMES[turn.role], "text": block.text}
+                yield {"by": NAMES[message.role], "text": block.text}
             case ToolCall():
                 call = {"id": block.id, "tool": block.name, "input": block.arguments}
                 yield {"by": "model", "call": call}

@@ -13,7 +13,7 @@ from dragoman.accounts.limits import NOTHING, Amount, Unit
 from dragoman.config.agents import SessionLimits
 from dragoman.hub.blocks import Text, ToolCall, ToolResult
 from dragoman.hub.errors import DragomanError, Failure
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 
 #: Sessions, and sub-agents of one session, that are remembered. The longest unused are forgotten first.
 MAX_SESSIONS = 10_000
@@ -130,10 +130,10 @@ def check_repeated_calls(request: Request, limit: int) -> None:
         return
     last: ToolCall | None = None
     count = 0
-    for turn in reversed(request.turns):
-        if _is_from_person(turn):
+    for message in reversed(request.messages):
+        if _is_from_person(message):
             return
-        for block in reversed(turn.blocks):
+        for block in reversed(message.blocks):
             if type(block) is not ToolCall:
                 continue
             if last is not None and (block.name, block.arguments) != (last.name, last.arguments):
@@ -149,16 +149,16 @@ def check_repeated_calls(request: Request, limit: int) -> None:
                 )
 
 
-def _is_from_person(turn: Turn) -> bool:
-    """Whether the turn has a text of a person.
+def _is_from_person(message: Message) -> bool:
+    """Whether the message has a text of a person.
 
-    Agents put notes of their own into user turns, in tags such as `<system-reminder>`. Claude Code joins the
-    person's next message with the results before it.
+    Agents put notes of their own into user messages, in tags such as `<system-reminder>`. Claude Code joins
+    the person's next message with the results before it.
     """
-    if turn.role != "user":
+    if message.role != "user":
         return False
-    texts = [block.text.lstrip() for block in turn.blocks if type(block) is Text]
-    has_results = any(type(block) is ToolResult for block in turn.blocks)
+    texts = [block.text.lstrip() for block in message.blocks if type(block) is Text]
+    has_results = any(type(block) is ToolResult for block in message.blocks)
     return any(text and not (has_results and text.startswith("<")) for text in texts)
 
 

@@ -37,19 +37,19 @@ _MODEL_TAG = re.compile(r"\s*(<(CCR-SUBAGENT-MODEL|DRAGOMAN-MODEL)>([^<>\n]{1,20
 def list_instructions(request: Request) -> Iterator[str]:
     """The system texts of a request, in order, with those that Claude Code puts before the first prompt."""
     has_seen_user = False
-    for turn in request.turns:
-        if turn.role in ("system", "developer"):
-            yield from (block.text for block in turn.blocks if isinstance(block, Text))
-        elif turn.role == "user" and not has_seen_user:
+    for message in request.messages:
+        if message.role in ("system", "developer"):
+            yield from (block.text for block in message.blocks if isinstance(block, Text))
+        elif message.role == "user" and not has_seen_user:
             has_seen_user = True
-            texts = (block.text for block in turn.blocks if isinstance(block, Text))
+            texts = (block.text for block in message.blocks if isinstance(block, Text))
             yield from (text for text in texts if text.lstrip().startswith(REMINDER))
 
 
 def find_last_user_text(request: Request) -> str:
-    """The last text of the user; empty if the last turn of the user has none."""
-    turn = next((turn for turn in reversed(request.turns) if turn.role == "user"), None)
-    texts = [block.text for block in turn.blocks if isinstance(block, Text)] if turn else []
+    """The last text of the user; empty if the last message of the user has none."""
+    message = next((message for message in reversed(request.messages) if message.role == "user"), None)
+    texts = [block.text for block in message.blocks if isinstance(block, Text)] if message else []
     return texts[-1].strip() if texts else ""
 
 
@@ -66,11 +66,11 @@ def find_project(request: Request) -> str:
 
 def _list_first_user_texts(request: Request) -> Iterator[str]:
     """The texts of the user before the model's first answer. Codex and Gemini CLI name the folder there."""
-    for turn in request.turns:
-        if turn.role == "assistant":
+    for message in request.messages:
+        if message.role == "assistant":
             return
-        if turn.role == "user":
-            yield from (block.text for block in turn.blocks if isinstance(block, Text))
+        if message.role == "user":
+            yield from (block.text for block in message.blocks if isinstance(block, Text))
 
 
 def find_roles(request: Request, markers: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
@@ -83,10 +83,10 @@ def find_roles(request: Request, markers: Mapping[str, tuple[str, ...]]) -> froz
 
 def find_model_tag(request: Request) -> tuple[str, str]:
     """The tag that names the model of a sub-agent, and the name in it; both are empty without one."""
-    for turn in request.turns:
-        if turn.role not in ("system", "developer"):
+    for message in request.messages:
+        if message.role not in ("system", "developer"):
             continue
-        for block in turn.blocks:
+        for block in message.blocks:
             found = _MODEL_TAG.match(block.text) if isinstance(block, Text) else None
             if found:
                 return found[1], found[3].strip()

@@ -29,7 +29,7 @@ def _read_prompt(table: TomlTable, root: TomlTable, number: int) -> PromptRule:
     if rule.operation == "remove" and rule.text:
         raise table.error("`remove` has no `text`", "text")
     if rule.operation == "remove" and not rule.find and rule.place in ("user", "assistant"):
-        raise table.error("`remove` needs `find` in messages: a conversation cannot lose its turns")
+        raise table.error("`remove` needs `find` in messages: a conversation cannot lose its messages")
     for name in UNSTABLE:
         if getattr(when, name) not in ((), "", 0, None):
             table.warn(

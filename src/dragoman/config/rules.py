@@ -70,7 +70,7 @@ class RuleConditions(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
     tools: Annotated[tuple[str, ...], TEXT_OR_TEXTS, Doc("The name of a declared tool.")] = ()
     called: Annotated[
-        tuple[str, ...], TEXT_OR_TEXTS, Doc("The name of a tool that the model's last turn called.")
+        tuple[str, ...], TEXT_OR_TEXTS, Doc("The name of a tool that the model's last message called.")
     ] = ()
     hours: Annotated[
         str, Doc("The time of day of the gateway, such as `22:00-06:00`; the end is not included.")

@@ -141,13 +141,13 @@ def user_message(content: str | Sequence[Message]) -> Message:
 
 
 def build_results(reply: ProbeReply, **results: str) -> tuple[Message, Message]:
-    """The model's turn, unchanged, and a user turn with the results of its calls, by tool name."""
-    turn: Message = {"role": "assistant", "content": reply.blocks}
+    """The model's message, unchanged, and a user message with the results of its calls, by tool name."""
+    message: Message = {"role": "assistant", "content": reply.blocks}
     blocks: list[Message] = [
         {"type": "tool_result", "tool_use_id": call.id, "content": results.get(call.name, "done")}
         for call in reply.calls
     ]
-    return turn, user_message(blocks)
+    return message, user_message(blocks)
 
 
 class RecordingUpstream:

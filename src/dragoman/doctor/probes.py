@@ -184,7 +184,7 @@ _REMEDIES: dict[str, tuple[Remedy, ...]] = {
         _NO_REASONING,
     ),
     "reasoning replay": (
-        Remedy({"replay_reasoning": True}, "dragoman sends the reasoning of earlier turns back"),
+        Remedy({"replay_reasoning": True}, "dragoman sends the reasoning of earlier messages back"),
         Remedy({"calls_need_reasoning": True}, "dragoman disables reasoning if earlier reasoning is missing"),
         _NO_REASONING,
     ),
@@ -223,7 +223,7 @@ PROBES: tuple[Probe, ...] = (
     _probe("reasoning", "a small calculation, with reasoning", check_reasoning),
     _probe(
         "reasoning replay",
-        "a call with reasoning, and sends the turn back",
+        "a call with reasoning, and sends the message back",
         tools.check_reasoning_replay,
         ("tools", "reasoning"),
     ),

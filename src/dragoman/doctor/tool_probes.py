@@ -100,7 +100,7 @@ async def check_named_call(conversation: ModelConversation) -> ProbeOutcome:
 
 
 async def check_reasoning_replay(conversation: ModelConversation) -> ProbeOutcome:
-    """Request a call with reasoning enabled, and send the model's turn back with the result."""
+    """Request a call with reasoning enabled, and send the model's message back with the result."""
     question = user_message(f"Please think, and {_request_call('get_weather', city='Paris')}.")
     ask = partial(conversation.ask, max_tokens=REASONING_MAX_TOKENS, thinking=THINKING, tools=[WEATHER])
     reply = await ask(question)
@@ -108,7 +108,7 @@ async def check_reasoning_replay(conversation: ModelConversation) -> ProbeOutcom
         return report_absence("no call while reasoning is enabled")
     results = build_results(reply, get_weather=_WEATHER_RESULT)
     final = await ask(question, *results)
-    return report_success(final, "" if reply.thinking else "the turn contains no reasoning")
+    return report_success(final, "" if reply.thinking else "the message contains no reasoning")
 
 
 async def check_long_arguments(conversation: ModelConversation) -> ProbeOutcome:

@@ -18,7 +18,7 @@ The passes, one module per kind of fact:
 - `schemas`: schemas of tools and of the answer; the format of the answer.
 - `seals`: signatures of vendors and the reasoning that they belong to; also a stage.
 - `content`: vendor blocks, refusals, errors, media.
-- `history`, `turns`: calls next to results; order and roles of turns.
+- `history`, `messages`: calls next to results; order and roles of messages.
 - `reasoning`, `choice`, `generation`, `stops`, `caching`: the settings. `stops` is also a stage.
 
 The way back:

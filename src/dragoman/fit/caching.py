@@ -1,7 +1,7 @@
 """Prompt caching: marks on blocks, a key for the whole request, or nothing.
 
 A request of another dialect that has no marks gets them where the prompts of a growing conversation end
-alike: behind the tools, behind the system text, and on the last two user turns.
+alike: behind the tools, behind the system text, and on the last two user messages.
 """
 
 from collections.abc import Iterator
@@ -14,16 +14,16 @@ from dragoman.fit.editing import (
     is_foreign,
     replace,
     replace_blocks,
-    replace_turns,
+    replace_messages,
 )
 from dragoman.hub.blocks import AnyBlock, CacheMark, Media, Text, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.providers.profile import TargetFacts
 
 MAX_MARKS = 4
-USER_TURNS = 2
+USER_MESSAGES = 2
 
 #: Blocks that may have a mark.
 MARKABLE = (Text, Media, ToolResult)
@@ -32,9 +32,9 @@ _NO_EQUIVALENT = "the target has no such way to cache prompts"
 
 
 class _MarkPosition(msgspec.Struct, frozen=True):
-    """What has a mark: the block at `index` of the turn at `turn`, or the tool at `index` if `turn` is -1."""
+    """What has a mark: block `index` of message number `message`, or tool `index` if `message` is -1."""
 
-    turn: int
+    message: int
     index: int
     at: str
 
@@ -60,8 +60,8 @@ def _iter_marks(request: Request) -> Iterator[_MarkPosition]:
     for index, tool in enumerate(request.tools):
         if tool.cache:
             yield _MarkPosition(-1, index, tool.at)
-    for number, turn in enumerate(request.turns):
-        for index, block in enumerate(turn.blocks):
+    for number, message in enumerate(request.messages):
+        for index, block in enumerate(message.blocks):
             if block.cache:
                 yield _MarkPosition(number, index, block.at)
 
@@ -80,15 +80,15 @@ def _remove_marks(request: Request, marks: list[_MarkPosition]) -> Request:
     if not marks:
         return request
     tools = list(request.tools)
-    turns = list(request.turns)
+    messages = list(request.messages)
     for mark in marks:
-        if mark.turn < 0:
+        if mark.message < 0:
             tools[mark.index] = replace(tools[mark.index], cache=None)
         else:
-            blocks = list(turns[mark.turn].blocks)
+            blocks = list(messages[mark.message].blocks)
             blocks[mark.index] = replace(blocks[mark.index], cache=None)
-            turns[mark.turn] = replace_blocks(turns[mark.turn], tuple(blocks))
-    return replace(request, tools=tuple(tools), turns=tuple(turns))
+            messages[mark.message] = replace_blocks(messages[mark.message], tuple(blocks))
+    return replace(request, tools=tuple(tools), messages=tuple(messages))
 
 
 def _fit_marks(request: Request, losses: Losses) -> Request:
@@ -109,18 +109,18 @@ def _add_marks(request: Request) -> Request:
     tools = request.tools
     if tools:
         tools = (*tools[:-1], replace(tools[-1], cache=mark))
-    turns = list(request.turns)
-    front = [number for number, turn in enumerate(turns) if turn.role in INSTRUCTING]
-    users = [number for number, turn in enumerate(turns) if turn.role in ("user", "tool")]
-    for number in (*front[-1:], *users[-USER_TURNS:]):
-        turns[number] = _mark_last_block(turns[number], mark)
-    return replace_turns(replace(request, tools=tools), turns)
+    messages = list(request.messages)
+    front = [number for number, message in enumerate(messages) if message.role in INSTRUCTING]
+    users = [number for number, message in enumerate(messages) if message.role in ("user", "tool")]
+    for number in (*front[-1:], *users[-USER_MESSAGES:]):
+        messages[number] = _mark_last_block(messages[number], mark)
+    return replace_messages(replace(request, tools=tools), messages)
 
 
-def _mark_last_block(turn: Turn, mark: CacheMark) -> Turn:
-    last = next((block for block in reversed(turn.blocks) if isinstance(block, MARKABLE)), None)
+def _mark_last_block(message: Message, mark: CacheMark) -> Message:
+    last = next((block for block in reversed(message.blocks) if isinstance(block, MARKABLE)), None)
 
-    def edit(block: AnyBlock, turn: Turn) -> AnyBlock:
+    def edit(block: AnyBlock, message: Message) -> AnyBlock:
         return replace(block, cache=mark) if block is last else block
 
-    return turn if last is None else replace_blocks(turn, edit_blocks(turn.blocks, turn, edit))
+    return message if last is None else replace_blocks(message, edit_blocks(message.blocks, message, edit))

@@ -60,7 +60,7 @@ def _is_among(tool: Tool, allowed: tuple[str, ...]) -> bool:
 def _fit_none(request: Request, chosen: ToolChoice, target: TargetFacts, losses: Losses) -> Request:
     if chosen.mode != "none" or "none" in target.choices:
         return request
-    is_needed = target.history_needs_tools and any(True for _ in iter_calls(request.turns))
+    is_needed = target.history_needs_tools and any(True for _ in iter_calls(request.messages))
     if not is_needed:
         return replace(request, tools=(), tool_choice=None, parallel_calls=None)
     losses.add(request.path_of("tool_choice"), "the target cannot be forbidden to call tools")

@@ -8,11 +8,11 @@ from typing import assert_never
 
 from dragoman.fit.editing import (
     edit_blocks,
-    edit_turns,
+    edit_messages,
     is_foreign,
     replace,
     replace_blocks,
-    replace_turns,
+    replace_messages,
 )
 from dragoman.hub.blocks import (
     AnyBlock,
@@ -30,7 +30,7 @@ from dragoman.hub.blocks import (
 )
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn, find_block_kinds
+from dragoman.hub.request import Message, Request, find_block_kinds
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode
 
@@ -49,15 +49,15 @@ def fit_content(request: Request, target: TargetFacts, losses: Losses) -> Reques
     changed = _VENDOR_BLOCKS if foreign else frozenset()
     if not target.refusals:
         changed |= {Refusal}
-    if changed.isdisjoint(find_block_kinds(request.turns)) and (
+    if changed.isdisjoint(find_block_kinds(request.messages)) and (
         target.error_flag or not _has_errors(request)
     ):
         return request
 
-    def edit(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
+    def edit(block: AnyBlock, message: Message) -> AnyBlock | tuple[AnyBlock, ...]:
         match block:
             case ToolResult():
-                inner = edit_blocks(block.content, turn, edit_inside) if foreign else block.content
+                inner = edit_blocks(block.content, message, edit_inside) if foreign else block.content
                 if inner is not block.content:
                     block = replace(block, content=inner, form="", extras={})
                 return block if target.error_flag or not block.is_error else _mark_error(block)
@@ -70,20 +70,24 @@ def fit_content(request: Request, target: TargetFacts, losses: Losses) -> Reques
             case _:
                 assert_never(block)
 
-    def edit_inside(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
+    def edit_inside(block: AnyBlock, message: Message) -> AnyBlock | tuple[AnyBlock, ...]:
         """Edit a block of a result. Nothing is removed there: the model needs the content of the result."""
         if isinstance(block, Opaque):
             text = block.text or encode(block.value, blame=ClientProtocolError).decode()
             return Text(text=text, at=block.at, cache=block.cache)
-        return edit(block, turn)
+        return edit(block, message)
 
-    turns = [replace_blocks(turn, edit_blocks(turn.blocks, turn, edit)) for turn in request.turns]
-    return replace_turns(request, turns)
+    messages = [
+        replace_blocks(message, edit_blocks(message.blocks, message, edit)) for message in request.messages
+    ]
+    return replace_messages(request, messages)
 
 
 def _has_errors(request: Request) -> bool:
     return any(
-        type(block) is ToolResult and block.is_error for turn in request.turns for block in turn.blocks
+        type(block) is ToolResult and block.is_error
+        for message in request.messages
+        for block in message.blocks
     )
 
 
@@ -129,7 +133,7 @@ def fit_media(request: Request, target: TargetFacts, losses: Losses) -> Request:
     }
     foreign = is_foreign(request, target)
 
-    def edit(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
+    def edit(block: AnyBlock, message: Message) -> AnyBlock | tuple[AnyBlock, ...]:
         if type(block) is not Media:
             return block
         if not accepted[block.kind]:
@@ -143,8 +147,8 @@ def fit_media(request: Request, target: TargetFacts, losses: Losses) -> Request:
             reason = "the file is stored with another vendor"
         elif foreign and block.url and not block.url.lower().startswith(OPEN_ADDRESSES):
             reason = "the address means something to one vendor only"
-        elif turn.role == "assistant" and not target.media_in_answers:
-            reason = f"the target takes no {block.kind} in the assistant's turns"
+        elif message.role == "assistant" and not target.media_in_answers:
+            reason = f"the target takes no {block.kind} in the assistant's messages"
         elif block.title and not target.media_titles:
             return (Text(text=block.title, at=block.at), replace(block, title=""))
         else:
@@ -152,32 +156,33 @@ def fit_media(request: Request, target: TargetFacts, losses: Losses) -> Request:
         losses.add(block.at, reason)
         return Text(text=f"[{_write_label(block)} left out]", at=block.at, cache=block.cache)
 
-    return edit_turns(request, edit, only=frozenset({Media}))
+    return edit_messages(request, edit, only=frozenset({Media}))
 
 
 def move_media_from_results(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Move media from results to a user turn right behind them, labelled with the id of the call.
+    """Move media from results to a user message right behind them, labelled with the id of the call.
 
-    The media always stand there, so that a longer conversation begins with the same turns as a shorter one.
+    The media always stand there, so that a longer conversation begins with the same messages as a shorter
+    one.
     """
-    if target.media_in_results or Media not in find_block_kinds(request.turns):
+    if target.media_in_results or Media not in find_block_kinds(request.messages):
         return request
-    turns: list[Turn] = []
-    for turn in request.turns:
+    messages: list[Message] = []
+    for message in request.messages:
         moved: list[AnyBlock] = []
         blocks = tuple(
-            _move_media(block, moved) if type(block) is ToolResult else block for block in turn.blocks
+            _move_media(block, moved) if type(block) is ToolResult else block for block in message.blocks
         )
         if not moved:
-            turns.append(turn)
-        elif turn.role == "tool":
-            turns.append(replace_blocks(turn, blocks))
-            turns.append(Turn(role="user", blocks=tuple(moved), at=turn.at))
+            messages.append(message)
+        elif message.role == "tool":
+            messages.append(replace_blocks(message, blocks))
+            messages.append(Message(role="user", blocks=tuple(moved), at=message.at))
         else:
             results = tuple(block for block in blocks if type(block) is ToolResult)
             others = tuple(block for block in blocks if type(block) is not ToolResult)
-            turns.append(replace_blocks(turn, (*results, *moved, *others)))
-    return replace_turns(request, turns)
+            messages.append(replace_blocks(message, (*results, *moved, *others)))
+    return replace_messages(request, messages)
 
 
 def _move_media(result: ToolResult, moved: list[AnyBlock]) -> ToolResult:

@@ -8,15 +8,15 @@ from operator import is_
 import msgspec
 
 from dragoman.hub.blocks import AnyBlock, Text, ToolCall, ToolResult
-from dragoman.hub.request import Request, Turn, find_block_kinds
+from dragoman.hub.request import Message, Request, find_block_kinds
 from dragoman.providers.profile import TargetFacts
 
 replace = msgspec.structs.replace
 
-#: What a block of a turn becomes: itself, another block, several blocks, or none.
-BlockEdit = Callable[[AnyBlock, Turn], "AnyBlock | tuple[AnyBlock, ...]"]
+#: What a block of a message becomes: itself, another block, several blocks, or none.
+BlockEdit = Callable[[AnyBlock, Message], "AnyBlock | tuple[AnyBlock, ...]"]
 
-#: The roles of turns that instruct the model instead of talking to it.
+#: The roles of messages that instruct the model instead of talking to it.
 INSTRUCTING = ("system", "developer")
 
 
@@ -25,53 +25,54 @@ def is_foreign(request: Request, target: TargetFacts) -> bool:
     return request.dialect != target.dialect
 
 
-def replace_turns(request: Request, turns: Sequence[Turn]) -> Request:
-    if len(turns) == len(request.turns) and all(map(is_, turns, request.turns)):
+def replace_messages(request: Request, messages: Sequence[Message]) -> Request:
+    if len(messages) == len(request.messages) and all(map(is_, messages, request.messages)):
         return request
-    return replace(request, turns=tuple(turns))
+    return replace(request, messages=tuple(messages))
 
 
-def replace_blocks(turn: Turn, blocks: tuple[AnyBlock, ...]) -> Turn:
-    """Give a turn other blocks. `form` is kept only if the kinds of the blocks, which it describes, stay."""
-    if blocks is turn.blocks:
-        return turn
-    if list(map(type, blocks)) == list(map(type, turn.blocks)):
-        return replace(turn, blocks=blocks)
-    return replace(turn, blocks=blocks, form="")
+def replace_blocks(message: Message, blocks: tuple[AnyBlock, ...]) -> Message:
+    """Give a message other blocks. `form` is kept only if the kinds of blocks, which it describes, stay."""
+    if blocks is message.blocks:
+        return message
+    if list(map(type, blocks)) == list(map(type, message.blocks)):
+        return replace(message, blocks=blocks)
+    return replace(message, blocks=blocks, form="")
 
 
-def edit_turns(
+def edit_messages(
     request: Request,
     edit: BlockEdit,
     *,
     inside_results: bool = True,
     only: frozenset[type] | None = None,
 ) -> Request:
-    """Edit the blocks of every turn; blocks inside a result come before the result itself.
+    """Edit the blocks of every message; blocks inside a result come before the result itself.
 
     `only`: the kinds of blocks that `edit` may change. Most requests hold none of them, and checking the
     kinds is much cheaper than calling `edit` for every block.
     """
-    if only is not None and only.isdisjoint(find_block_kinds(request.turns)):
+    if only is not None and only.isdisjoint(find_block_kinds(request.messages)):
         return request
 
-    def edit_with_content(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
+    def edit_with_content(block: AnyBlock, message: Message) -> AnyBlock | tuple[AnyBlock, ...]:
         if type(block) is ToolResult and block.content:
-            content = edit_blocks(block.content, turn, edit)
+            content = edit_blocks(block.content, message, edit)
             if content is not block.content:
                 block = replace(block, content=content, form="", extras={})
-        return edit(block, turn)
+        return edit(block, message)
 
     step = edit_with_content if inside_results else edit
-    return replace_turns(
-        request, [replace_blocks(turn, edit_blocks(turn.blocks, turn, step)) for turn in request.turns]
+    return replace_messages(
+        request,
+        [replace_blocks(message, edit_blocks(message.blocks, message, step)) for message in request.messages],
     )
 
 
-def edit_blocks(blocks: tuple[AnyBlock, ...], turn: Turn, edit: BlockEdit) -> tuple[AnyBlock, ...]:
+def edit_blocks(blocks: tuple[AnyBlock, ...], message: Message, edit: BlockEdit) -> tuple[AnyBlock, ...]:
     edited: list[AnyBlock] | None = None
     for position, block in enumerate(blocks):
-        after = edit(block, turn)
+        after = edit(block, message)
         if after is block and edited is None:
             continue
         if edited is None:
@@ -96,16 +97,16 @@ def separate_texts(before: AnyBlock, after: AnyBlock) -> AnyBlock:
     return replace(after, text="\n\n" + after.text, form="")
 
 
-def iter_calls(turns: Iterable[Turn]) -> Iterator[ToolCall]:
-    for turn in turns:
-        for block in turn.blocks:
+def iter_calls(messages: Iterable[Message]) -> Iterator[ToolCall]:
+    for message in messages:
+        for block in message.blocks:
             if type(block) is ToolCall:
                 yield block
 
 
-def find_first_non_instruction_turn(turns: Sequence[Turn]) -> int:
-    """The index of the first turn that is no instruction; the number of turns if there is none."""
-    return next((at for at, turn in enumerate(turns) if turn.role not in INSTRUCTING), len(turns))
+def find_first_non_instruction_message(messages: Sequence[Message]) -> int:
+    """The index of the first message that is no instruction; the number of messages if there is none."""
+    return next((at for at, message in enumerate(messages) if message.role not in INSTRUCTING), len(messages))
 
 
 @lru_cache(maxsize=64)

@@ -1,8 +1,8 @@
 """A history in which every call is followed at once by its one result.
 
-The canonical form is an assistant turn and then, if it calls tools, one `tool` turn with the results in the
-order of the calls. What stood between them follows. A result belongs to the latest unanswered call with its
-id. A result without a call becomes text; a call without a result gets a placeholder.
+The canonical form is an assistant message and then, if it calls tools, one `tool` message with the results in
+the order of the calls. What stood between them follows. A result belongs to the latest unanswered call with
+its id. A result without a call becomes text; a call without a result gets a placeholder.
 """
 
 from collections import deque
@@ -13,56 +13,60 @@ from dragoman.fit.editing import (
     is_foreign,
     replace,
     replace_blocks,
-    replace_turns,
+    replace_messages,
     separate_texts,
 )
 from dragoman.hub.blocks import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.providers.profile import TargetFacts
 
 NO_RESULT = "[no result: interrupted]"
 ORPHAN = "[result of an unknown tool call]"
 
-#: Blocks that only an assistant turn may hold.
+#: Blocks that only an assistant message may hold.
 _ASSISTANT_ONLY = (ToolCall, Reasoning)
 
 
 def remove_empty(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Remove empty texts and empty turns; the only turn of a conversation may be empty."""
+    """Remove empty texts and empty messages; the only message of a conversation may be empty."""
     may_be_blank = target.blank_text and not is_foreign(request, target)
-    if may_be_blank or all(_has_no_empty_block(turn, target) for turn in request.turns):
+    if may_be_blank or all(_has_no_empty_block(message, target) for message in request.messages):
         return request
-    turns: list[Turn] = []
-    only: Turn | None = None
-    for turn in request.turns:
+    messages: list[Message] = []
+    only: Message | None = None
+    for message in request.messages:
         blocks = tuple(
             block if type(block) is not ToolResult else _remove_empty_texts(block, target)
-            for block in turn.blocks
+            for block in message.blocks
             if not _is_empty(block, target)
         )
-        if are_same_blocks(blocks, turn.blocks):
-            blocks = turn.blocks
+        if are_same_blocks(blocks, message.blocks):
+            blocks = message.blocks
         if blocks:
-            turns.append(replace_blocks(turn, blocks))
-        elif turn.blocks and turn.role == "user":
-            only = turn
-    if only is not None and not target.turns_required and all(turn.role in INSTRUCTING for turn in turns):
-        turns.append(only)
-    return replace_turns(request, turns)
+            messages.append(replace_blocks(message, blocks))
+        elif message.blocks and message.role == "user":
+            only = message
+    if (
+        only is not None
+        and not target.turns_required
+        and all(message.role in INSTRUCTING for message in messages)
+    ):
+        messages.append(only)
+    return replace_messages(request, messages)
 
 
-def _has_no_empty_block(turn: Turn, target: TargetFacts) -> bool:
-    """Quick test: True if the turn certainly has no empty block.
+def _has_no_empty_block(message: Message, target: TargetFacts) -> bool:
+    """Quick test: True if the message certainly has no empty block.
 
     False also for a result with several blocks, which needs the full test.
     """
-    for block in turn.blocks:
+    for block in message.blocks:
         if _is_empty(block, target):
             return False
         if type(block) is ToolResult and len(block.content) > 1:
             return False
-    return bool(turn.blocks)
+    return bool(message.blocks)
 
 
 def _remove_empty_texts(result: ToolResult, target: TargetFacts) -> ToolResult:
@@ -82,51 +86,51 @@ def _is_empty(block: AnyBlock, target: TargetFacts) -> bool:
 
 
 class _Step:
-    """Adjacent assistant turns and the results of their calls."""
+    """Adjacent assistant messages and the results of their calls."""
 
-    __slots__ = ("blocks", "calls", "results", "sources", "turns")
+    __slots__ = ("blocks", "calls", "messages", "results", "sources")
 
     def __init__(self) -> None:
-        self.turns: list[Turn] = []
+        self.messages: list[Message] = []
         self.blocks: list[AnyBlock] = []
         #: Every call so far: id, name, arguments, kind. Finds calls that come twice.
         self.calls: set[tuple[str, str, str, str]] = set()
         #: The results by the position of their call in `blocks`.
         self.results: dict[int, ToolResult] = {}
-        #: The turns that held the results.
-        self.sources: list[Turn] = []
+        #: The messages that held the results.
+        self.sources: list[Message] = []
 
 
 class _History:
-    """Reads the turns of one conversation and writes them in the canonical form."""
+    """Reads the messages of one conversation and writes them in the canonical form."""
 
     def __init__(self, target: TargetFacts, losses: Losses) -> None:
         self._target = target
         self._losses = losses
-        self._items: list[Turn | _Step] = []
+        self._items: list[Message | _Step] = []
         #: By call id: the last step with such calls, and the positions of its calls without a result. A new
         #: step with the same id replaces the earlier one.
         self._unanswered: dict[str, tuple[_Step, deque[int]]] = {}
         self._interrupted = False
 
-    def read(self, turn: Turn) -> None:
-        if turn.role == "assistant":
-            self._read_assistant(turn)
+    def read(self, message: Message) -> None:
+        if message.role == "assistant":
+            self._read_assistant(message)
             self._interrupted = False
         else:
-            self._read_other(turn)
+            self._read_other(message)
             self._interrupted = True
 
-    def _read_assistant(self, turn: Turn) -> None:
+    def _read_assistant(self, message: Message) -> None:
         step = self._items[-1] if self._items else None
-        # Results add no item of their own, but an assistant turn after them is a new step.
+        # Results add no item of their own, but an assistant message after them is a new step.
         if not isinstance(step, _Step) or (self._interrupted and step.calls):
             step = _Step()
             self._items.append(step)
-        blocks = [block for block in turn.blocks if not self._take_result(block, turn)]
+        blocks = [block for block in message.blocks if not self._take_result(block, message)]
         if step.blocks and blocks:
             blocks[0] = self._separate(step.blocks[-1], blocks[0])
-        step.turns.append(turn)
+        step.messages.append(message)
         for block in blocks:
             if type(block) is not ToolCall or self._add_call(block, step):
                 step.blocks.append(block)
@@ -144,36 +148,36 @@ class _History:
         unanswered[1].append(len(step.blocks))
         return True
 
-    def _take_result(self, block: AnyBlock, turn: Turn) -> bool:
-        """Whether the block is a result, which then belongs to its call and not to this turn."""
+    def _take_result(self, block: AnyBlock, message: Message) -> bool:
+        """Whether the block is a result, which then belongs to its call and not to this message."""
         if type(block) is not ToolResult:
             return False
-        if not self._attach(block, turn):
+        if not self._attach(block, message):
             self._losses.add(block.at, "a result without a call")
         return True
 
-    def _read_other(self, turn: Turn) -> None:
+    def _read_other(self, message: Message) -> None:
         kept: list[AnyBlock] = []
         orphans: list[AnyBlock] = []
         changed = False
-        for block in turn.blocks:
+        for block in message.blocks:
             if type(block) is ToolResult:
                 changed = True
-                if not self._attach(block, turn):
+                if not self._attach(block, message):
                     self._losses.add(block.at, "a result without a call became text")
                     orphans += self._write_orphan(block)
             elif isinstance(block, _ASSISTANT_ONLY):
                 changed = True
-                self._losses.add(block.at, "only an assistant turn can hold this")
+                self._losses.add(block.at, "only an assistant message can hold this")
             else:
                 kept.append(block)
         if not changed:
-            self._items.append(turn)
+            self._items.append(message)
         elif orphans or kept:
             if orphans and kept:
                 kept[0] = self._separate(orphans[-1], kept[0])
             blocks = (*orphans, *kept)
-            self._items.append(replace(turn, role="user", blocks=blocks, form="", extras={}))
+            self._items.append(replace(message, role="user", blocks=blocks, form="", extras={}))
 
     def _write_orphan(self, result: ToolResult) -> list[AnyBlock]:
         """A result without a call as labelled text."""
@@ -187,7 +191,7 @@ class _History:
     def _separate(self, before: AnyBlock, after: AnyBlock) -> AnyBlock:
         return separate_texts(before, after) if self._target.joins_text else after
 
-    def _attach(self, result: ToolResult, turn: Turn) -> bool:
+    def _attach(self, result: ToolResult, message: Message) -> bool:
         """Attach a result to its call; a second result is dropped. False if no call has this id."""
         unanswered = self._unanswered.get(result.call_id)
         if unanswered is None:
@@ -197,25 +201,25 @@ class _History:
             self._losses.add(result.at, "the call already has a result")
             return True
         step.results[positions.popleft()] = result
-        if not step.sources or step.sources[-1] is not turn:
-            step.sources.append(turn)
+        if not step.sources or step.sources[-1] is not message:
+            step.sources.append(message)
         return True
 
-    def write(self) -> list[Turn]:
-        turns: list[Turn] = []
+    def write(self) -> list[Message]:
+        messages: list[Message] = []
         for item in self._items:
-            if isinstance(item, Turn):
-                turns.append(item)
+            if isinstance(item, Message):
+                messages.append(item)
             else:
-                turns += self._write_step(item)
-        return turns
+                messages += self._write_step(item)
+        return messages
 
-    def _write_step(self, step: _Step) -> list[Turn]:
+    def _write_step(self, step: _Step) -> list[Message]:
         if not step.blocks:
             return []
-        first = step.turns[0]
+        first = step.messages[0]
         blocks = tuple(step.blocks)
-        if len(step.turns) == 1 and len(blocks) == len(first.blocks):
+        if len(step.messages) == 1 and len(blocks) == len(first.blocks):
             answer = first
         else:
             answer = replace(first, blocks=blocks, form="", extras={})
@@ -224,12 +228,12 @@ class _History:
             return [answer]
         return [answer, self._write_results(step, calls)]
 
-    def _write_results(self, step: _Step, calls: list[tuple[int, ToolCall]]) -> Turn:
+    def _write_results(self, step: _Step, calls: list[tuple[int, ToolCall]]) -> Message:
         results = tuple(self._fit_result(step.results.get(position), call) for position, call in calls)
         source = step.sources[0] if len(step.sources) == 1 else None
         if source and source.role == "tool" and are_same_blocks(results, source.blocks):
             return source
-        return Turn(role="tool", blocks=results, at=step.sources[0].at if step.sources else "")
+        return Message(role="tool", blocks=results, at=step.sources[0].at if step.sources else "")
 
     def _fit_result(self, result: ToolResult | None, call: ToolCall) -> ToolResult:
         name = call.name if self._target.result_names else ""
@@ -248,6 +252,6 @@ def fit_history(request: Request, target: TargetFacts, losses: Losses) -> Reques
     if not target.strict_results:
         return request
     history = _History(target, losses)
-    for turn in request.turns:
-        history.read(turn)
-    return replace_turns(request, history.write())
+    for message in request.messages:
+        history.read(message)
+    return replace_messages(request, history.write())

@@ -9,13 +9,13 @@ import binascii
 import re
 from itertools import count
 
-from dragoman.fit.editing import build_illegal_pattern, edit_turns, is_foreign, replace
+from dragoman.fit.editing import build_illegal_pattern, edit_messages, is_foreign, replace
 from dragoman.hub.blocks import AnyBlock, ToolCall, ToolResult
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.providers.profile import TargetFacts
 
 #: Ids that every client and every vendor accepts.
@@ -88,7 +88,7 @@ def fit_ids(request: Request, target: TargetFacts, losses: Losses) -> Request:
     if not is_limited and not is_foreign(request, target):
         return request
     assignment = _Assignment(target)
-    return edit_turns(request, assignment.edit, inside_results=False)
+    return edit_messages(request, assignment.edit, inside_results=False)
 
 
 class _Assignment:
@@ -98,26 +98,27 @@ class _Assignment:
         self._target = target
         self._used: set[str] = set()
         self._repeats: dict[str, int] = {}
-        #: By client id: the new ids of the calls in the last turn that has any. Results take them in order.
+        #: By client id: the new ids of the calls in the last message that has any. Results take them in
+        #: order.
         self._unanswered: dict[str, list[str]] = {}
-        self._turn: dict[str, Turn] = {}
+        self._message: dict[str, Message] = {}
 
-    def edit(self, block: AnyBlock, turn: Turn) -> AnyBlock:
+    def edit(self, block: AnyBlock, message: Message) -> AnyBlock:
         if type(block) is ToolCall:
-            new = self._assign_call(block.id, turn)
+            new = self._assign_call(block.id, message)
             return block if new == block.id else replace(block, id=new)
         if type(block) is ToolResult:
             new = self._find_result(block.call_id)
             return block if new == block.call_id else replace(block, call_id=new)
         return block
 
-    def _assign_call(self, client: str, turn: Turn) -> str:
+    def _assign_call(self, client: str, message: Message) -> str:
         new = self._choose(client)
         self._used.add(new)
-        if self._turn.get(client) is turn:
+        if self._message.get(client) is message:
             self._unanswered[client].append(new)
         else:
-            self._turn[client] = turn
+            self._message[client] = message
             self._unanswered[client] = [new]
         return new
 

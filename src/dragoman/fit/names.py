@@ -11,7 +11,14 @@ from typing import assert_never
 import msgspec
 
 from dragoman.fit.client_tools import INPUT
-from dragoman.fit.editing import BlockEdit, build_illegal_pattern, edit_turns, is_foreign, iter_calls, replace
+from dragoman.fit.editing import (
+    BlockEdit,
+    build_illegal_pattern,
+    edit_messages,
+    is_foreign,
+    iter_calls,
+    replace,
+)
 from dragoman.hub.blocks import (
     AnyBlock,
     CallKind,
@@ -33,7 +40,7 @@ from dragoman.hub.errors import ConfigError
 from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, ToolChoice, Turn, list_declared_tools
+from dragoman.hub.request import Message, Request, ToolChoice, list_declared_tools
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.partial_json import StringMember
 
@@ -120,7 +127,7 @@ def build_name_map(request: Request, target: TargetFacts) -> NameMap:
         tools.setdefault(build_tool_key(tool.kind, tool.namespace, tool.name), name)
         if tool.kind not in BUILT_IN:
             namespaces.setdefault(tool.name, set()).add(tool.namespace)
-    for call in iter_calls(request.turns):
+    for call in iter_calls(request.messages):
         if call.kind in BUILT_IN and keeps_built_ins:
             continue
         if call.kind in BUILT_IN or call.namespace or len(namespaces.get(call.name, ())) != 1:
@@ -134,7 +141,7 @@ def fit_names(request: Request, target: TargetFacts, losses: Losses) -> Request:
     mapping = build_name_map(request, target)
     if not mapping.has_changes:
         return request
-    request = edit_turns(request, _build_renaming(mapping))
+    request = edit_messages(request, _build_renaming(mapping))
     tools = tuple(_rename_tool(tool, mapping) for tool in request.tools)
     choice = request.tool_choice and _rename_choice(request.tool_choice, mapping)
     return replace(request, tools=tools, tool_choice=choice)
@@ -238,7 +245,7 @@ def _has_legal_start(name: str) -> bool:
 
 
 def _build_renaming(mapping: NameMap) -> BlockEdit:
-    def rename(block: AnyBlock, turn: Turn) -> AnyBlock:
+    def rename(block: AnyBlock, message: Message) -> AnyBlock:
         match block:
             case ToolCall():
                 renamed = mapping.find(block.kind, block.namespace, block.name)

@@ -12,18 +12,24 @@ from dragoman.fit.editing import replace
 from dragoman.fit.generation import fit_max_tokens, fit_sampling, refuse_candidates
 from dragoman.fit.history import fit_history, remove_empty
 from dragoman.fit.ids import fit_ids
+from dragoman.fit.messages import (
+    begin_with_user,
+    fit_last_message,
+    fit_system,
+    join_leading_messages,
+    merge_messages,
+)
 from dragoman.fit.names import fit_names
 from dragoman.fit.reasoning import add_blank_reasoning, fit_reasoning
 from dragoman.fit.schemas import fit_output, fit_schemas
 from dragoman.fit.seals import fit_seals
 from dragoman.fit.stops import fit_stops
 from dragoman.fit.tools import fit_tools
-from dragoman.fit.turns import begin_with_user, fit_last_turn, fit_system, join_leading_turns, merge_turns
 from dragoman.fit.vendor_fields import (
     fit_account,
     refuse_stored_state,
+    report_message_extras,
     report_request_extras,
-    report_turn_extras,
 )
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
@@ -33,19 +39,20 @@ from dragoman.providers.profile import TargetFacts
 class Scope(Enum):
     """Which parts of a request a pass reads and changes, besides the facts and the settings.
 
-    The settings are all fields of a `Request` but `turns` and `tools`. The scope decides what can be reused
-    when a conversation grows: the result of a `TURN` pass for one turn never depends on another turn.
+    The settings are all fields of a `Request` but `messages` and `tools`. The scope decides what can be
+    reused when a conversation grows: the result of a `MESSAGE` pass for one message never depends on another
+    message.
     """
 
     #: Nothing else.
     SETTINGS = "settings"
     #: The tools.
     TOOLS = "tools"
-    #: Each turn by itself; one turn may become several or none. Settings and tools stay as they are.
-    TURN = "turn"
-    #: The turns in relation to each other. Tools stay as they are.
-    TURNS = "turns"
-    #: Tools and turns in relation to each other.
+    #: Each message by itself; one message may become several or none. Settings and tools stay as they are.
+    MESSAGE = "message"
+    #: The messages in relation to each other. Tools stay as they are.
+    MESSAGES = "messages"
+    #: Tools and messages in relation to each other.
     REQUEST = "request"
 
 
@@ -63,35 +70,36 @@ def set_model(request: Request, target: TargetFacts, losses: Losses) -> Request:
 
 PASSES: tuple[Pass, ...] = (
     # Refusals come first: no work for a request that cannot be sent. Extras next, before anything changes.
-    Pass("stored state", refuse_stored_state, Scope.TURN),
+    Pass("stored state", refuse_stored_state, Scope.MESSAGE),
     Pass("candidates", refuse_candidates, Scope.SETTINGS),
     Pass("extras of the request", report_request_extras, Scope.TOOLS),
-    Pass("extras of the turns", report_turn_extras, Scope.TURN),
+    Pass("extras of the messages", report_message_extras, Scope.MESSAGE),
     # Names need the namespaces and kinds that `tools` removes; schemas need the functions that it makes.
     Pass("names", fit_names, Scope.REQUEST),
     Pass("tools", fit_tools, Scope.REQUEST),
     Pass("schemas", fit_schemas, Scope.TOOLS),
-    # Blocks that the target knows, in turns that it knows. Each of these can leave texts and turns empty.
-    Pass("seals", fit_seals, Scope.TURNS),
-    Pass("content", fit_content, Scope.TURN),
-    Pass("media", fit_media, Scope.TURN),
-    Pass("system", fit_system, Scope.TURNS),
-    Pass("empty turns", remove_empty, Scope.TURNS),
+    # Blocks that the target knows, in messages that it knows. Each of these can leave texts and messages
+    # empty.
+    Pass("seals", fit_seals, Scope.MESSAGES),
+    Pass("content", fit_content, Scope.MESSAGE),
+    Pass("media", fit_media, Scope.MESSAGE),
+    Pass("system", fit_system, Scope.MESSAGES),
+    Pass("empty messages", remove_empty, Scope.MESSAGES),
     # Calls next to results; then ids, which need to know which result belongs to which call; then media out
     # of results, labelled with those ids.
-    Pass("history", fit_history, Scope.TURNS),
-    Pass("ids", fit_ids, Scope.TURNS),
-    Pass("media of results", move_media_from_results, Scope.TURN),
-    # The order of turns comes after every pass that adds or moves one.
-    Pass("output", fit_output, Scope.TURNS),
-    Pass("leading turns", join_leading_turns, Scope.TURNS),
-    Pass("last turn", fit_last_turn, Scope.TURNS),
-    Pass("alternation", merge_turns, Scope.TURNS),
-    Pass("first turn", begin_with_user, Scope.TURNS),
-    Pass("blank reasoning", add_blank_reasoning, Scope.TURN),
+    Pass("history", fit_history, Scope.MESSAGES),
+    Pass("ids", fit_ids, Scope.MESSAGES),
+    Pass("media of results", move_media_from_results, Scope.MESSAGE),
+    # The order of messages comes after every pass that adds or moves one.
+    Pass("output", fit_output, Scope.MESSAGES),
+    Pass("leading messages", join_leading_messages, Scope.MESSAGES),
+    Pass("last message", fit_last_message, Scope.MESSAGES),
+    Pass("alternation", merge_messages, Scope.MESSAGES),
+    Pass("first message", begin_with_user, Scope.MESSAGES),
+    Pass("blank reasoning", add_blank_reasoning, Scope.MESSAGE),
     # The token cap comes before reasoning, which must fit below it. Choice and sampling depend on reasoning.
     Pass("token cap", fit_max_tokens, Scope.SETTINGS),
-    Pass("reasoning", fit_reasoning, Scope.TURNS),
+    Pass("reasoning", fit_reasoning, Scope.MESSAGES),
     Pass("tool choice", fit_choice, Scope.REQUEST),
     Pass("sampling", fit_sampling, Scope.SETTINGS),
     Pass("stop sequences", fit_stops, Scope.SETTINGS),

@@ -7,11 +7,11 @@ or a mode. The target gets what its style asks for: `effort` (an effort), `level
 
 from collections.abc import Callable
 
-from dragoman.fit.editing import is_foreign, replace, replace_blocks, replace_turns
-from dragoman.fit.turns import find_open_calls
+from dragoman.fit.editing import is_foreign, replace, replace_blocks, replace_messages
+from dragoman.fit.messages import find_open_calls
 from dragoman.hub.blocks import Reasoning
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import EFFORTS, Effort, ReasoningSettings, Request, Turn
+from dragoman.hub.request import EFFORTS, Effort, Message, ReasoningSettings, Request
 from dragoman.providers.facts import ReasoningStyle
 from dragoman.providers.profile import TargetFacts
 
@@ -38,7 +38,7 @@ LEVELS: tuple[Effort, ...] = ("minimal", "low", "medium", "high")
 
 DEFAULT: Effort = "medium"
 
-#: The reasoning of a turn that has none. Moonshot refuses an empty text.
+#: The reasoning of a message that has none. Moonshot refuses an empty text.
 BLANK = Reasoning(parts=(" ",))
 
 
@@ -60,19 +60,21 @@ def fit_reasoning(request: Request, target: TargetFacts, losses: Losses) -> Requ
 
 
 def add_blank_reasoning(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Give each turn of the model that has no reasoning a blank one, for servers that refuse it otherwise.
+    """Give each message of the model that has no reasoning a blank one, for servers that refuse it otherwise.
 
     DeepSeek and Moonshot do in their reasoning modes. The client or an earlier target did not keep it.
     """
     if not target.turns_need_reasoning:
         return request
-    return replace_turns(request, tuple(map(_add_blank, request.turns)))
+    return replace_messages(request, tuple(map(_add_blank, request.messages)))
 
 
-def _add_blank(turn: Turn) -> Turn:
-    if turn.role != "assistant" or any(isinstance(block, Reasoning) and block.text for block in turn.blocks):
-        return turn
-    return replace_blocks(turn, (BLANK, *turn.blocks)) if turn.blocks else turn
+def _add_blank(message: Message) -> Message:
+    if message.role != "assistant" or any(
+        isinstance(block, Reasoning) and block.text for block in message.blocks
+    ):
+        return message
+    return replace_blocks(message, (BLANK, *message.blocks)) if message.blocks else message
 
 
 def is_off(wanted: ReasoningSettings) -> bool:
@@ -257,8 +259,8 @@ def _fit_calls_without_reasoning(request: Request, target: TargetFacts, losses: 
         or wanted.mode != "on"
     ):
         return request
-    turn = find_open_calls(request.turns)
-    if turn is None or type(turn.blocks[0]) is Reasoning:
+    message = find_open_calls(request.messages)
+    if message is None or type(message.blocks[0]) is Reasoning:
         return request
     losses.add(request.path_of("reasoning"), "the calls being answered came without their reasoning")
     return replace(request, reasoning=replace(wanted, mode="off", budget=0, style=""))

@@ -49,7 +49,9 @@ def build_restoration(request: Request, target: TargetFacts) -> Restoration:
             if name != (tool.namespace, tool.name) or tool.kind != "function"
         },
         unwraps=not target.custom_tools,
-        taken_ids=frozenset(() if target.repeated_calls else (call.id for call in iter_calls(request.turns))),
+        taken_ids=frozenset(
+            () if target.repeated_calls else (call.id for call in iter_calls(request.messages))
+        ),
         stops=find_watched_stops(request, target),
     )
 

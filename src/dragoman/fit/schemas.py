@@ -7,11 +7,11 @@ alone, `required` where the target refuses it. A schema without anything to chan
 import re
 from operator import is_not
 
-from dragoman.fit.editing import find_first_non_instruction_turn, is_foreign, replace
+from dragoman.fit.editing import find_first_non_instruction_message, is_foreign, replace
 from dragoman.hub.blocks import Text, Tool
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, Request, Turn
+from dragoman.hub.request import Message, OutputFormat, Request
 from dragoman.providers.profile import TargetFacts
 from dragoman.schema import (
     Schema,
@@ -207,7 +207,7 @@ def fit_output(request: Request, target: TargetFacts, losses: Losses) -> Request
 
 
 def _instruct(request: Request, wanted: OutputFormat, losses: Losses) -> Request:
-    """Ask for the format in a system turn."""
+    """Ask for the format in a system message."""
     request = replace(request, output=None)
     if wanted.kind == "text":
         return request
@@ -215,6 +215,6 @@ def _instruct(request: Request, wanted: OutputFormat, losses: Losses) -> Request
     text = JSON_OBJECT
     if wanted.kind == "json_schema" and wanted.schema is not None:
         text = JSON_SCHEMA + encode(wanted.schema, blame=ClientProtocolError).decode()
-    front = find_first_non_instruction_turn(request.turns)
-    instruction = Turn(role="system", blocks=(Text(text=text),))
-    return replace(request, turns=(*request.turns[:front], instruction, *request.turns[front:]))
+    front = find_first_non_instruction_message(request.messages)
+    instruction = Message(role="system", blocks=(Text(text=text),))
+    return replace(request, messages=(*request.messages[:front], instruction, *request.messages[front:]))

@@ -1,8 +1,8 @@
 """Seals: they go back to their issuer only, and reasoning goes only where its seal goes.
 
 In a request, reasoning that cannot be sent is removed and never turned into text: models take such text for
-their own answer. Targets that require the reasoning of earlier turns get its text without the seal. Otherwise
-it is a loss if it held a text or stood for one. A call or a text that loses a foreign seal
+their own answer. Targets that require the reasoning of earlier messages get its text without the seal.
+Otherwise it is a loss if it held a text or stood for one. A call or a text that loses a foreign seal
 lost nothing that the target could read, so that is no loss.
 
 In a reply, a client may have no place for the seal of a call or a text. Such a seal travels in a reasoning
@@ -13,7 +13,7 @@ text before. A seal that comes after the opening of its call travels behind the 
 from collections.abc import Iterator
 from typing import assert_never
 
-from dragoman.fit.editing import edit_turns, is_foreign, replace, replace_turns
+from dragoman.fit.editing import edit_messages, is_foreign, replace, replace_messages
 from dragoman.hub.blocks import (
     AnyBlock,
     HostedCall,
@@ -44,7 +44,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Seal
 from dragoman.providers.profile import TargetFacts
 
@@ -54,17 +54,17 @@ REFUSED = "(refused)"
 
 def fit_seals(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Remove seals, and reasoning, that the target does not accept."""
-    if not any(map(_may_have_seals, request.turns)):
+    if not any(map(_may_have_seals, request.messages)):
         return request
     foreign = is_foreign(request, target)
 
-    def edit(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
+    def edit(block: AnyBlock, message: Message) -> AnyBlock | tuple[AnyBlock, ...]:
         match block:
             case Reasoning():
                 is_accepted = belongs(block.seal, request, target) if block.seal else not foreign
                 if is_accepted:
                     return block
-                if block.text and target.replay_reasoning and turn.role == "assistant":
+                if block.text and target.replay_reasoning and message.role == "assistant":
                     return block if block.seal is None else replace(block, seal=None, form="", extras={})
                 if block.text or block.redacted:
                     losses.add(block.at, "reasoning cannot go to another model")
@@ -79,14 +79,14 @@ def fit_seals(request: Request, target: TargetFacts, losses: Losses) -> Request:
             case _:
                 assert_never(block)
 
-    after = edit_turns(request, edit, inside_results=False)
-    return after if after is request else _remove_emptied_turns(after, request)
+    after = edit_messages(request, edit, inside_results=False)
+    return after if after is request else _remove_emptied_messages(after, request)
 
 
 def list_seals(request: Request) -> Iterator[Seal]:
     """All seals in the conversation."""
-    for turn in request.turns:
-        for block in turn.blocks:
+    for message in request.messages:
+        for block in message.blocks:
             if isinstance(block, (Reasoning, Text, ToolCall)) and block.seal is not None:
                 yield block.seal
 
@@ -102,18 +102,18 @@ def disown_seals(request: Request, refused: frozenset[str]) -> Request:
     A vendor may refuse its own seal: it was made with another account, or belongs to another conversation.
     """
 
-    def edit(block: AnyBlock, turn: Turn) -> AnyBlock:
+    def edit(block: AnyBlock, message: Message) -> AnyBlock:
         if not isinstance(block, (Reasoning, Text, ToolCall)) or block.seal is None:
             return block
         is_refused = hash_seal(block.seal) in refused
         return replace(block, seal=replace(block.seal, issuer=REFUSED)) if is_refused else block
 
-    return edit_turns(request, edit, inside_results=False)
+    return edit_messages(request, edit, inside_results=False)
 
 
-def _may_have_seals(turn: Turn) -> bool:
-    """Whether the turn holds reasoning or a seal."""
-    for block in turn.blocks:
+def _may_have_seals(message: Message) -> bool:
+    """Whether the message holds reasoning or a seal."""
+    for block in message.blocks:
         if type(block) is Reasoning:
             return True
         if isinstance(block, (Text, ToolCall)) and block.seal is not None:
@@ -121,12 +121,14 @@ def _may_have_seals(turn: Turn) -> bool:
     return False
 
 
-def _remove_emptied_turns(after: Request, before: Request) -> Request:
-    """Remove turns that lost all their blocks; turns that the client sent empty stay."""
+def _remove_emptied_messages(after: Request, before: Request) -> Request:
+    """Remove messages that lost all their blocks; messages that the client sent empty stay."""
     kept = [
-        turn for turn, was in zip(after.turns, before.turns, strict=True) if turn.blocks or not was.blocks
+        message
+        for message, was in zip(after.messages, before.messages, strict=True)
+        if message.blocks or not was.blocks
     ]
-    return replace_turns(after, kept)
+    return replace_messages(after, kept)
 
 
 def belongs(seal: Seal, request: Request, target: TargetFacts) -> bool:

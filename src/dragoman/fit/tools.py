@@ -10,12 +10,12 @@ from typing import assert_never
 
 from dragoman.fit.client_tools import INPUT, INPUT_SCHEMA, NEEDS_TRAINING, ToolDescription, describe
 from dragoman.fit.editing import (
-    edit_turns,
+    edit_messages,
     is_foreign,
     iter_calls,
     replace,
     replace_blocks,
-    replace_turns,
+    replace_messages,
 )
 from dragoman.fit.names import BUILT_IN, ToolKey, build_tool_key
 from dragoman.fit.vendor_fields import BOOKKEEPING, report_extras
@@ -37,7 +37,7 @@ from dragoman.hub.blocks import (
 )
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, ToolChoice, Turn, find_block_kinds, list_declared_tools
+from dragoman.hub.request import Message, Request, ToolChoice, find_block_kinds, list_declared_tools
 from dragoman.providers.facts import SEARCH_OPTIONS
 from dragoman.providers.profile import TargetFacts
 from dragoman.schema import make_strict
@@ -93,13 +93,13 @@ def _move_declarations(request: Request, target: TargetFacts, losses: Losses) ->
             unique.append(tool)
         elif not _are_equal_tools(first, tool):
             losses.add(tool.at, "another tool of this name was declared before")
-    if ToolDeclarations in find_block_kinds(request.turns):
-        turns = []
-        for turn in request.turns:
-            blocks = _remove_declarations(turn)
-            if blocks or not turn.blocks:
-                turns.append(replace_blocks(turn, blocks))
-        request = replace_turns(request, turns)
+    if ToolDeclarations in find_block_kinds(request.messages):
+        messages = []
+        for message in request.messages:
+            blocks = _remove_declarations(message)
+            if blocks or not message.blocks:
+                messages.append(replace_blocks(message, blocks))
+        request = replace_messages(request, messages)
     if len(unique) == len(request.tools) and not any(map(is_not, unique, request.tools)):
         return request
     return replace(request, tools=tuple(unique))
@@ -109,13 +109,13 @@ def _are_equal_tools(one: Tool, other: Tool) -> bool:
     return (one.kind, one.description, one.schema) == (other.kind, other.description, other.schema)
 
 
-def _remove_declarations(turn: Turn) -> tuple[AnyBlock, ...]:
-    """The blocks of a turn without declarations; inside a result a text names the tools instead."""
-    if not any(type(block) in (ToolDeclarations, ToolResult) for block in turn.blocks):
-        return turn.blocks
+def _remove_declarations(message: Message) -> tuple[AnyBlock, ...]:
+    """The blocks of a message without declarations; inside a result a text names the tools instead."""
+    if not any(type(block) in (ToolDeclarations, ToolResult) for block in message.blocks):
+        return message.blocks
     after: list[AnyBlock] = []
     changed = False
-    for block in turn.blocks:
+    for block in message.blocks:
         if type(block) is ToolDeclarations:
             changed = True
             continue
@@ -124,7 +124,7 @@ def _remove_declarations(turn: Turn) -> tuple[AnyBlock, ...]:
             content = tuple(map(_name_loaded_tools, block.content))
             block = replace(block, content=content, form="", extras={})
         after.append(block)
-    return tuple(after) if changed else turn.blocks
+    return tuple(after) if changed else message.blocks
 
 
 def _name_loaded_tools(block: AnyBlock) -> AnyBlock:
@@ -215,12 +215,12 @@ def _fit_calls(request: Request, target: TargetFacts) -> Request:
     keeps_references = target.deferred_tools and not is_foreign(request, target)
     has_only_functions = all(
         block.kind == "function"
-        for turn in request.turns
-        for block in turn.blocks
+        for message in request.messages
+        for block in message.blocks
         if type(block) is ToolCall or type(block) is ToolResult
     )
 
-    def edit(block: AnyBlock, turn: Turn) -> AnyBlock:
+    def edit(block: AnyBlock, message: Message) -> AnyBlock:
         match block:
             case ToolCall() if not _is_known_kind(block.kind, request, target):
                 arguments = block.arguments
@@ -238,7 +238,7 @@ def _fit_calls(request: Request, target: TargetFacts) -> Request:
             case _:
                 assert_never(block)
 
-    return edit_turns(request, edit, only=frozenset({ToolReference}) if has_only_functions else None)
+    return edit_messages(request, edit, only=frozenset({ToolReference}) if has_only_functions else None)
 
 
 def _declare_called_tools(request: Request, target: TargetFacts) -> Request:
@@ -248,7 +248,7 @@ def _declare_called_tools(request: Request, target: TargetFacts) -> Request:
     """
     if not target.history_needs_tools or request.tools:
         return request
-    called = dict.fromkeys(call.name for call in iter_calls(request.turns))
+    called = dict.fromkeys(call.name for call in iter_calls(request.messages))
     if not called:
         return request
     schema: dict[str, object] = {"type": "object", "properties": {}}

@@ -127,8 +127,8 @@ def refuse_stored_state(request: Request, target: TargetFacts, losses: Losses) -
             code="previous_response_not_found",
         )
     check_vendor_extras(request.extras)
-    for turn in request.turns:
-        for block in turn.blocks:
+    for message in request.messages:
+        for block in message.blocks:
             if type(block) is Opaque and block.kind in REFERENCES:
                 raise ClientProtocolError("this target keeps no items", path=block.at, hint=SEND_ALL)
     return request
@@ -195,14 +195,14 @@ def report_request_extras(request: Request, target: TargetFacts, losses: Losses)
     return request
 
 
-def report_turn_extras(request: Request, target: TargetFacts, losses: Losses) -> Request:
+def report_message_extras(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Report the extras and citations of the conversation. Changes nothing."""
     if not is_foreign(request, target):
         return request
-    for turn in request.turns:
-        if turn.extras:
-            report_extras(turn.at, turn.extras, losses)
-        for block in turn.blocks:
+    for message in request.messages:
+        if message.extras:
+            report_extras(message.at, message.extras, losses)
+        for block in message.blocks:
             _report_block(block, losses)
     return request
 

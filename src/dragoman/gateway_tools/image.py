@@ -3,7 +3,7 @@
 from collections import OrderedDict
 
 from dragoman.config.tools import ImageToolSettings
-from dragoman.fit.editing import edit_turns
+from dragoman.fit.editing import edit_messages
 from dragoman.gateway_tools.tool import (
     GatewayTool,
     ToolFailed,
@@ -14,7 +14,7 @@ from dragoman.gateway_tools.tool import (
 )
 from dragoman.hub.blocks import AnyBlock, Media, Text
 from dragoman.hub.ids import digest
-from dragoman.hub.request import Request, Turn, find_block_kinds
+from dragoman.hub.request import Message, Request, find_block_kinds
 from dragoman.providers.profile import TargetFacts
 
 #: Answers that are kept, and the longest answer in tokens.
@@ -50,12 +50,12 @@ class ImageTool(GatewayTool):
         self._answers: OrderedDict[str, str] = OrderedDict()
 
     def offer(self, request: Request, target: TargetFacts) -> ToolOffer | None:
-        if target.images or Media not in find_block_kinds(request.turns):
+        if target.images or Media not in find_block_kinds(request.messages):
             return None
         numbers: dict[str, int] = {}
         pictures: list[Media] = []
 
-        def edit(block: AnyBlock, turn: Turn) -> AnyBlock:
+        def edit(block: AnyBlock, message: Message) -> AnyBlock:
             if type(block) is not Media or block.kind != "image" or not (block.data or block.url):
                 return block
             key = digest(block.data, block.url)
@@ -67,7 +67,7 @@ class ImageTool(GatewayTool):
             text = f"[Image #{number}{title}: call {FUNCTION.name} with image={number} to see it.]"
             return Text(text=text, at=block.at, cache=block.cache)
 
-        changed = edit_turns(request, edit, only=frozenset({Media}))
+        changed = edit_messages(request, edit, only=frozenset({Media}))
         if not pictures:
             return None
         return ToolOffer(functions=(FUNCTION,), request=changed, context=tuple(pictures))
@@ -88,8 +88,8 @@ class ImageTool(GatewayTool):
         return answer
 
     async def _look(self, run: ToolRun, picture: Media, prompt: str) -> str:
-        turn = Turn(role="user", blocks=(picture, Text(text=prompt)))
-        request = Request(dialect="", model="", turns=(turn,), max_tokens=MAX_TOKENS)
+        message = Message(role="user", blocks=(picture, Text(text=prompt)))
+        request = Request(dialect="", model="", messages=(message,), max_tokens=MAX_TOKENS)
         reply = await run.ask_model(self._target, request)
         answer = "".join(block.text for block in reply.blocks if isinstance(block, Text)).strip()
         if not answer:

@@ -14,7 +14,7 @@ import msgspec
 from dragoman.fit.ids import decode_id
 from dragoman.hub.blocks import AnyBlock, HostedCall, HostedResult, Reasoning, Text, ToolCall, ToolResult
 from dragoman.hub.ids import digest
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.hub.rounds import Round
 
 replace = msgspec.structs.replace
@@ -69,32 +69,32 @@ class ToolMemory:
         """The request with the hidden rounds of its conversation; the same object if there are none."""
         if not self._kept:
             return request
-        turns: list[Turn] = []
+        messages: list[Message] = []
         results: dict[str, tuple[ToolResult, ...]] = {}
         used: set[int] = set()
         # From the end, because of two equal texts the later one was remembered.
-        for role, group in groupby(reversed(request.turns), key=lambda turn: turn.role):
+        for role, group in groupby(reversed(request.messages), key=lambda message: message.role):
             answers = list(group)
             if role == "assistant":
                 answers = [*reversed(self._restore_answer(conversation, answers[::-1], results, used))]
-            turns += answers
+            messages += answers
         if not used:
             return request
-        turns.reverse()
-        return replace(request, turns=tuple(_add_results(turns, results)))
+        messages.reverse()
+        return replace(request, messages=tuple(_add_results(messages, results)))
 
     def _restore_answer(
         self,
         conversation: str,
-        turns: list[Turn],
+        messages: list[Message],
         results: dict[str, tuple[ToolResult, ...]],
         used: set[int],
-    ) -> list[Turn]:
-        """Adjacent turns of the assistant with the hidden rounds in and between them."""
-        restored: list[Turn] = []
+    ) -> list[Message]:
+        """Adjacent messages of the assistant with the hidden rounds in and between them."""
+        restored: list[Message] = []
         blocks: list[AnyBlock] = []
         is_changed = False
-        for block in (block for turn in turns for block in turn.blocks):
+        for block in (block for message in messages for block in message.blocks):
             key = _build_key(conversation, block)
             before = self._find(f"before {key}", used)
             if before is not None:
@@ -106,7 +106,7 @@ class ToolMemory:
                 results[block.id] = tuple(result for _, result in beside.rounds[0])
             is_changed |= before is not None or beside is not None
             blocks.append(block)
-        return [*restored, Turn(role="assistant", blocks=tuple(blocks))] if is_changed else turns
+        return [*restored, Message(role="assistant", blocks=tuple(blocks))] if is_changed else messages
 
     def _find(self, key: str, used: set[int]) -> HiddenRounds | None:
         found = self._kept.get(key)
@@ -130,7 +130,7 @@ class ToolMemory:
 
 def name_conversation(owner: str, request: Request) -> str:
     """A name that all requests of a conversation share, and no request of another caller."""
-    first = next((turn for turn in request.turns if turn.role == "user"), None)
+    first = next((message for message in request.messages if message.role == "user"), None)
     texts = (block.text for block in first.blocks if isinstance(block, Text)) if first else ()
     return digest(owner, *texts)
 
@@ -147,22 +147,23 @@ def _count_leading_reasoning(blocks: Sequence[AnyBlock]) -> int:
     return next((at for at, block in enumerate(blocks) if type(block) is not Reasoning), len(blocks))
 
 
-def _split(blocks: list[AnyBlock], hidden: HiddenRounds) -> tuple[list[Turn], list[AnyBlock]]:
-    """Put the hidden rounds (calls and results that the client never got) back between the blocks of a turn.
+def _split(blocks: list[AnyBlock], hidden: HiddenRounds) -> tuple[list[Message], list[AnyBlock]]:
+    """Put the hidden rounds (calls and results that the client never got) back between the blocks of a
+    message.
 
-    Returns the turns up to the last hidden result, and the reasoning that follows it.
+    Returns the messages up to the last hidden result, and the reasoning that follows it.
     """
     before, after = list(blocks), list[AnyBlock]()
     while before and len(after) < hidden.reasoning and type(before[-1]) is Reasoning:
         after.insert(0, before.pop())
     while before and _shows_hidden(before[-1]):
         before.pop()
-    turns: list[Turn] = []
+    messages: list[Message] = []
     for pairs in hidden.rounds:
-        turns.append(Turn(role="assistant", blocks=(*before, *(call for call, _ in pairs))))
-        turns.append(Turn(role="tool", blocks=tuple(result for _, result in pairs)))
+        messages.append(Message(role="assistant", blocks=(*before, *(call for call, _ in pairs))))
+        messages.append(Message(role="tool", blocks=tuple(result for _, result in pairs)))
         before = []
-    return turns, after
+    return messages, after
 
 
 def _shows_hidden(block: AnyBlock) -> bool:
@@ -171,16 +172,16 @@ def _shows_hidden(block: AnyBlock) -> bool:
     return isinstance(block, HostedCall | HostedResult) and SHOWN_MARK in name
 
 
-def _add_results(turns: list[Turn], results: dict[str, tuple[ToolResult, ...]]) -> Iterator[Turn]:
+def _add_results(messages: list[Message], results: dict[str, tuple[ToolResult, ...]]) -> Iterator[Message]:
     """Put hidden results beside the client's result of the same answer."""
-    for turn in turns:
+    for message in messages:
         blocks: list[AnyBlock] = []
-        for block in turn.blocks:
+        for block in message.blocks:
             if isinstance(block, ToolResult):
                 blocks += results.pop(block.call_id, ())
             blocks.append(block)
-        is_same = len(blocks) == len(turn.blocks)
-        yield turn if is_same else replace(turn, blocks=tuple(blocks), form="", extras={})
+        is_same = len(blocks) == len(message.blocks)
+        yield message if is_same else replace(message, blocks=tuple(blocks), form="", extras={})
 
 
 def _measure(pairs: Pairs) -> int:

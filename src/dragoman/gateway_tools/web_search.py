@@ -15,7 +15,7 @@ from dragoman.gateway_tools.tool import (
 )
 from dragoman.hub.blocks import Citation, HostedCall, HostedResult, SearchOptions, Text, Tool
 from dragoman.hub.fold import Reply
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode
 
@@ -94,8 +94,8 @@ def _is_allowed(url: str, options: SearchOptions) -> bool:
 def _build_request(query: str, options: SearchOptions) -> Request:
     tool = Tool(name=FAMILY, kind="hosted", family=FAMILY, search=msgspec.structs.replace(options, paths={}))
     prompt = f"Search the web for the following, and report what you find with its sources.\n\n{query}"
-    turn = Turn(role="user", blocks=(Text(text=prompt),))
-    return Request(dialect="", model="", turns=(turn,), tools=(tool,), max_tokens=4096)
+    message = Message(role="user", blocks=(Text(text=prompt),))
+    return Request(dialect="", model="", messages=(message,), tools=(tool,), max_tokens=4096)
 
 
 def _read_reply(reply: Reply) -> tuple[list[Citation], str]:

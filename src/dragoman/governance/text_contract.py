@@ -10,7 +10,7 @@ import msgspec
 
 from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.blocks import AnyBlock, Text, Tool, ToolCall, ToolResult
-from dragoman.hub.request import Request, ToolChoice, Turn
+from dragoman.hub.request import Message, Request, ToolChoice
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import parse_object
 
@@ -43,17 +43,19 @@ and never describe a call instead of writing it. When no tool is needed, just an
 def apply_text_contract(request: Request) -> Request:
     """A fitted request with its functions described as text. Tools of other kinds stay declared."""
     functions = tuple(tool for tool in request.tools if tool.kind == "function")
-    has_history = any(isinstance(b, ToolCall | ToolResult) for turn in request.turns for b in turn.blocks)
+    has_history = any(
+        isinstance(b, ToolCall | ToolResult) for message in request.messages for b in message.blocks
+    )
     if not functions and not has_history:
         return request
     offered = tuple(_find_offered(functions, request.tool_choice))
-    turns = _write_turns(request.turns)
+    messages = _write_messages(request.messages)
     if offered:
-        turns = _add_system_text(turns, write_contract(offered, request))
+        messages = _add_system_text(messages, write_contract(offered, request))
     others = tuple(tool for tool in request.tools if tool.kind != "function")
     return replace(
         request,
-        turns=turns,
+        messages=messages,
         tools=others,
         tool_choice=_choose_among(others, request.tool_choice),
         parallel_calls=request.parallel_calls if others else None,
@@ -119,22 +121,24 @@ def _describe(tool: Tool) -> str:
     return _json(about)
 
 
-def _write_turns(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """The turns with calls and results as text; a result joins the user turn before or after it."""
+def _write_messages(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """The messages with calls and results as text; a result joins the user message before or after it."""
     names: dict[str, str] = {}
-    written: list[Turn] = []
+    written: list[Message] = []
     was_result = False
-    for turn in turns:
-        names |= {block.id: block.name for block in turn.blocks if isinstance(block, ToolCall)}
-        is_result = any(isinstance(block, ToolResult) for block in turn.blocks)
-        if is_result or any(isinstance(block, ToolCall) for block in turn.blocks):
-            blocks = tuple(join_texts(_write_block(block, names) for block in turn.blocks))
-            turn = Turn(role="user" if turn.role == "tool" else turn.role, blocks=blocks, at=turn.at)
-        if written and written[-1].role == turn.role == "user" and (is_result or was_result):
+    for message in messages:
+        names |= {block.id: block.name for block in message.blocks if isinstance(block, ToolCall)}
+        is_result = any(isinstance(block, ToolResult) for block in message.blocks)
+        if is_result or any(isinstance(block, ToolCall) for block in message.blocks):
+            blocks = tuple(join_texts(_write_block(block, names) for block in message.blocks))
+            message = Message(
+                role="user" if message.role == "tool" else message.role, blocks=blocks, at=message.at
+            )
+        if written and written[-1].role == message.role == "user" and (is_result or was_result):
             before = written.pop()
-            blocks = tuple(join_texts((block,) for block in (*before.blocks, *turn.blocks)))
-            turn = Turn(role="user", blocks=blocks, at=before.at)
-        written.append(turn)
+            blocks = tuple(join_texts((block,) for block in (*before.blocks, *message.blocks)))
+            message = Message(role="user", blocks=blocks, at=before.at)
+        written.append(message)
         was_result = is_result
     return tuple(written)
 
@@ -191,13 +195,13 @@ def join_texts(blocks: Iterable[tuple[AnyBlock, ...]]) -> Iterator[AnyBlock]:
         yield waiting
 
 
-def _add_system_text(turns: tuple[Turn, ...], text: str) -> tuple[Turn, ...]:
+def _add_system_text(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
     """Add the contract after the client's own system text, or before everything."""
     leading = 0
-    while leading < len(turns) and turns[leading].role in _SYSTEM_ROLES:
+    while leading < len(messages) and messages[leading].role in _SYSTEM_ROLES:
         leading += 1
     if not leading:
-        return (Turn(role="system", blocks=(Text(text=text),)), *turns)
-    last = turns[leading - 1]
-    extended = Turn(role=last.role, blocks=(*last.blocks, Text(text=text)), at=last.at)
-    return (*turns[: leading - 1], extended, *turns[leading:])
+        return (Message(role="system", blocks=(Text(text=text),)), *messages)
+    last = messages[leading - 1]
+    extended = Message(role=last.role, blocks=(*last.blocks, Text(text=text)), at=last.at)
+    return (*messages[: leading - 1], extended, *messages[leading:])

@@ -269,7 +269,7 @@ REFUSALS: tuple[RefusalPattern, ...] = (
         SHORT,
         audio=False,
     ),
-    # Turns.
+    # Messages.
     _row(
         r"(?:role|tag)\b.{0,60}(?:variant|tag|role|support|value|:) ?[`'\"]?developer\b"
         r"|unknown role: developer|developer is not one of",

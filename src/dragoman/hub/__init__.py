@@ -3,11 +3,12 @@
 Everything is a frozen value or a small state machine for one reply. Nothing here imports another package of
 dragoman, waits, or reads a clock.
 
-**Requests** (`request`). A `Request` is a conversation (`turns`, each with a role and blocks), the declared
+**Requests** (`request`). A `Request` is a conversation (`messages`, each with a role and blocks), the
+declared
 `tools`, and settings. Readers of dialects build it, `fit` changes it for a target, writers write it.
 
-**Blocks** (`blocks`). Turns and replies consist of blocks: text, refusal, reasoning, media, tool call, tool
-result, hosted call and result, declarations, references, and `Opaque` for what only one dialect knows.
+**Blocks** (`blocks`). Messages and replies consist of blocks: text, refusal, reasoning, media, tool call,
+tool result, hosted call and result, declarations, references, and `Opaque` for what only one dialect knows.
 `AnyBlock` is the closed union of all, `ReplyBlock` of those that a reply can hold.
 
 **Events** (`events`). A reply is a sequence of events in this order:

@@ -1,4 +1,4 @@
-"""The blocks that turns and replies consist of, in every dialect.
+"""The blocks that messages and replies consist of, in every dialect.
 
 Every block has `at`, its path in the client's JSON; `form`, which of several spellings its dialect used; and
 `extras`, the fields that have no place in the hub. `form` and `extras` mean something to the source dialect

@@ -1,7 +1,7 @@
 """Ids derived from a seed: the same seed gives the same ids, so output is reproducible.
 
-The gateway uses the request id as the seed. The library uses the request itself: it grows with every turn, so
-ids stay unique within a conversation also where an upstream sends none.
+The gateway uses the request id as the seed. The library uses the request itself: it grows with every message,
+so ids stay unique within a conversation also where an upstream sends none.
 """
 
 import hashlib

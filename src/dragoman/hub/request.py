@@ -18,8 +18,8 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One message or item. Results are in `tool` or `user` turns, as the client sent them."""
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message or item. Results are in `tool` or `user` messages, as the client sent them."""
 
     role: Role
     blocks: tuple[AnyBlock, ...] = ()
@@ -76,7 +76,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     dialect: str
     model: str
-    turns: tuple[Turn, ...] = ()
+    messages: tuple[Message, ...] = ()
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice | None = None
     parallel_calls: bool | None = None
@@ -120,9 +120,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.paths.get(field, field)
 
 
-def find_block_kinds(turns: Iterable[Turn]) -> set[type]:
-    """The kinds of blocks in these turns, including those inside results."""
-    blocks = [block for turn in turns for block in turn.blocks]
+def find_block_kinds(messages: Iterable[Message]) -> set[type]:
+    """The kinds of blocks in these messages, including those inside results."""
+    blocks = [block for message in messages for block in message.blocks]
     kinds: set[type] = set(map(type, blocks))
     if ToolResult in kinds:
         kinds.update(type(inner) for block in blocks if type(block) is ToolResult for inner in block.content)
@@ -131,11 +131,11 @@ def find_block_kinds(turns: Iterable[Turn]) -> set[type]:
 
 def list_declared_tools(request: Request) -> tuple[Tool, ...]:
     """Every tool that the client declares, in front and inside the conversation, in order."""
-    if ToolDeclarations not in find_block_kinds(request.turns):
+    if ToolDeclarations not in find_block_kinds(request.messages):
         return request.tools
     tools = list(request.tools)
-    for turn in request.turns:
-        for block in turn.blocks:
+    for message in request.messages:
+        for block in message.blocks:
             for inner in block.content if isinstance(block, ToolResult) else (block,):
                 if isinstance(inner, ToolDeclarations):
                     tools += inner.tools

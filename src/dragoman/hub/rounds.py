@@ -26,7 +26,7 @@ from dragoman.hub.events import (
     UsageReported,
 )
 from dragoman.hub.fold import ReplyFolder
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.hub.usage import Usage
 
 replace = msgspec.structs.replace
@@ -136,9 +136,9 @@ class RoundJoiner:
         """The request of this round, plus the model's reply and a result for each withheld call."""
         blocks = self._folder.reply().blocks
         self.ended.append(Round(blocks, self._withheld))
-        reply = Turn(role="assistant", blocks=(*blocks, *(each.call for each in self._withheld)))
+        reply = Message(role="assistant", blocks=(*blocks, *(each.call for each in self._withheld)))
         results = tuple(each.result for each in self._withheld if each.result)
-        return replace(request, turns=(*request.turns, reply, Turn(role="tool", blocks=results)))
+        return replace(request, messages=(*request.messages, reply, Message(role="tool", blocks=results)))
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         self._folder.feed(event)

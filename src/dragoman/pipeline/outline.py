@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from dragoman.hub.blocks import AnyBlock, Tool, ToolCall, ToolDeclarations, ToolResult
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 
 #: The value of `include` by which a client of the Responses API asks for seals.
 SEALS = "reasoning.encrypted_content"
@@ -23,15 +23,15 @@ def build_outline(request: Request, *, with_seals: bool = False) -> Request:
     """
     if with_seals and SEALS not in request.include:
         request = msgspec.structs.replace(request, include=(*request.include, SEALS))
-    blocks = tuple(_outline_blocks(request.turns))
-    turns = (Turn(role="assistant", blocks=blocks),) if blocks else ()
-    return msgspec.structs.replace(request, tools=tuple(map(_strip_tool, request.tools)), turns=turns)
+    blocks = tuple(_outline_blocks(request.messages))
+    messages = (Message(role="assistant", blocks=blocks),) if blocks else ()
+    return msgspec.structs.replace(request, tools=tuple(map(_strip_tool, request.tools)), messages=messages)
 
 
-def _outline_blocks(turns: tuple[Turn, ...]) -> Iterator[AnyBlock]:
+def _outline_blocks(messages: tuple[Message, ...]) -> Iterator[AnyBlock]:
     """Every call and every declaration of tools, in order."""
-    for turn in turns:
-        for block in turn.blocks:
+    for message in messages:
+        for block in message.blocks:
             match block:
                 case ToolCall():
                     yield ToolCall(id=block.id, name=block.name, kind=block.kind, namespace=block.namespace)

@@ -364,6 +364,6 @@ def _has_limit_field(request: Request, facts: TargetFacts) -> bool:
 
 def _find_first_text(request: Request) -> str:
     """The user's first text: the same in every request of a conversation, and in few others."""
-    turn = next((turn for turn in request.turns if turn.role == "user"), None)
-    texts = (block.text for block in turn.blocks if isinstance(block, Text)) if turn else ()
+    message = next((message for message in request.messages if message.role == "user"), None)
+    texts = (block.text for block in message.blocks if isinstance(block, Text)) if message else ()
     return "\n".join(texts)

@@ -140,8 +140,8 @@ class GovernanceRounds:
         replace = msgspec.structs.replace
         if request.tool_choice is not None and request.tool_choice.mode in _FORCED:
             request = replace(request, tool_choice=ToolChoice(mode="auto"))
-        *earlier, results = request.turns
-        tail = Request(dialect=self._facts.dialect, model=request.model, turns=(results,))
+        *earlier, results = request.messages
+        tail = Request(dialect=self._facts.dialect, model=request.model, messages=(results,))
         for apply in (fit_content, fit_media, move_media_from_results):
             tail = apply(tail, self._facts, self._losses)
-        return replace(request, turns=(*earlier, *tail.turns))
+        return replace(request, messages=(*earlier, *tail.messages))

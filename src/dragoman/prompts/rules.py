@@ -10,7 +10,7 @@ import re2  # type: ignore[import-untyped]  # the package has no stubs
 from dragoman.config.prompts import PromptRule
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.hub.blocks import AnyBlock, Text, Tool
-from dragoman.hub.request import Request, Role, Turn
+from dragoman.hub.request import Message, Request, Role
 from dragoman.routing.rules import ConditionCheck, build_checks
 from dragoman.routing.traits import RequestTraits
 
@@ -47,7 +47,7 @@ def apply_prompts(
         changed = (
             _apply_to_tools(request, prompt)
             if prompt.rule.place == "tools"
-            else _apply_to_turns(request, prompt)
+            else _apply_to_messages(request, prompt)
         )
         if changed is not request:
             before, after = _measure(request), _measure(changed)
@@ -63,11 +63,11 @@ def _holds(prompt: CompiledPrompt, request: Request, traits: RequestTraits) -> b
         return False
     if prompt.contains is None:
         return True
-    systems = (turn for turn in request.turns if turn.role in _ROLES["system"])
+    systems = (message for message in request.messages if message.role in _ROLES["system"])
     return any(
         isinstance(block, Text) and prompt.contains.search(block.text) is not None
-        for turn in systems
-        for block in turn.blocks
+        for message in systems
+        for block in message.blocks
     )
 
 
@@ -86,25 +86,31 @@ def _apply_to_tools(request: Request, prompt: CompiledPrompt) -> Request:
     return request if is_unchanged else msgspec.structs.replace(request, tools=tuple(tools))
 
 
-def _apply_to_turns(request: Request, prompt: CompiledPrompt) -> Request:
+def _apply_to_messages(request: Request, prompt: CompiledPrompt) -> Request:
     roles = _ROLES[prompt.rule.place]
     is_whole = prompt.rule.place == "system" and prompt.rule.operation in _WHOLE
     if is_whole:
         return _change_system(request, prompt)
-    turns = tuple(_change_turn(turn, prompt) if turn.role in roles else turn for turn in request.turns)
-    return request if all(map(_is, turns, request.turns)) else msgspec.structs.replace(request, turns=turns)
+    messages = tuple(
+        _change_message(message, prompt) if message.role in roles else message for message in request.messages
+    )
+    return (
+        request
+        if all(map(_is, messages, request.messages))
+        else msgspec.structs.replace(request, messages=messages)
+    )
 
 
-def _change_turn(turn: Turn, prompt: CompiledPrompt) -> Turn:
+def _change_message(message: Message, prompt: CompiledPrompt) -> Message:
     blocks: list[AnyBlock] = []
-    for block in turn.blocks:
+    for block in message.blocks:
         text = _change_text(block.text, prompt) if isinstance(block, Text) else ""
         if not isinstance(block, Text) or text == block.text:
             blocks.append(block)
-        elif text or len(turn.blocks) == 1:
+        elif text or len(message.blocks) == 1:
             blocks.append(msgspec.structs.replace(block, text=text, citations=(), seal=None))
-    is_unchanged = len(blocks) == len(turn.blocks) and all(map(_is, blocks, turn.blocks))
-    return turn if is_unchanged else msgspec.structs.replace(turn, blocks=tuple(blocks))
+    is_unchanged = len(blocks) == len(message.blocks) and all(map(_is, blocks, message.blocks))
+    return message if is_unchanged else msgspec.structs.replace(message, blocks=tuple(blocks))
 
 
 def _change_system(request: Request, prompt: CompiledPrompt) -> Request:
@@ -112,30 +118,34 @@ def _change_system(request: Request, prompt: CompiledPrompt) -> Request:
     rule, roles = prompt.rule, _ROLES["system"]
     places = [
         (number, index)
-        for number, turn in enumerate(request.turns)
-        if turn.role in roles
-        for index, block in enumerate(turn.blocks)
+        for number, message in enumerate(request.messages)
+        if message.role in roles
+        for index, block in enumerate(message.blocks)
         if isinstance(block, Text)
     ]
     if not places:
         if rule.operation == "remove" or not rule.text:
             return request
-        added = Turn(role="system", blocks=(Text(text=rule.text),))
-        return msgspec.structs.replace(request, turns=(added, *request.turns))
+        added = Message(role="system", blocks=(Text(text=rule.text),))
+        return msgspec.structs.replace(request, messages=(added, *request.messages))
     chosen = places[-1] if rule.operation == "append" else places[0]
-    turns: list[Turn] = []
-    for number, turn in enumerate(request.turns):
+    messages: list[Message] = []
+    for number, message in enumerate(request.messages):
         blocks: list[AnyBlock] = []
-        for index, block in enumerate(turn.blocks):
+        for index, block in enumerate(message.blocks):
             if not isinstance(block, Text) or (number, index) not in places:
                 blocks.append(block)
             elif (number, index) == chosen and rule.operation != "remove":
                 blocks.append(msgspec.structs.replace(block, text=_change_text(block.text, prompt)))
             elif rule.operation in ("append", "prepend"):
                 blocks.append(block)
-        if blocks or not turn.blocks:
-            turns.append(msgspec.structs.replace(turn, blocks=tuple(blocks)))
-    return request if tuple(turns) == request.turns else msgspec.structs.replace(request, turns=tuple(turns))
+        if blocks or not message.blocks:
+            messages.append(msgspec.structs.replace(message, blocks=tuple(blocks)))
+    return (
+        request
+        if tuple(messages) == request.messages
+        else msgspec.structs.replace(request, messages=tuple(messages))
+    )
 
 
 def _change_text(text: str, prompt: CompiledPrompt) -> str:
@@ -172,7 +182,9 @@ def _compile(pattern: str) -> Any:
 
 def _measure(request: Request) -> int:
     """The characters of the texts and of the tools' descriptions."""
-    texts = (block.text for turn in request.turns for block in turn.blocks if isinstance(block, Text))
+    texts = (
+        block.text for message in request.messages for block in message.blocks if isinstance(block, Text)
+    )
     return sum(map(len, texts)) + sum(len(tool.description or "") for tool in request.tools)
 
 

@@ -57,7 +57,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     audio: Annotated[bool, Doc("The model accepts audio.")] = True
     video: Annotated[bool, Doc("The model accepts video.")] = True
     media_in_results: Annotated[bool, Doc("Tool results may contain images and documents.")] = True
-    media_in_answers: Annotated[bool, Doc("Assistant turns may contain images and documents.")] = True
+    media_in_answers: Annotated[bool, Doc("Assistant messages may contain images and documents.")] = True
     media_titles: Annotated[bool, Doc("Images and documents may have a title.")] = True
     shared_files: Annotated[
         frozenset[str],
@@ -152,11 +152,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         ),
     ] = ""
     turns_required: Annotated[bool, Doc("A request with system messages only is refused.")] = False
-    alternation: Annotated[bool, Doc("User and assistant turns must alternate.")] = False
-    joins_text: Annotated[bool, Doc("The model receives the texts of one turn as one text.")] = False
+    alternation: Annotated[bool, Doc("User and assistant messages must alternate.")] = False
+    joins_text: Annotated[bool, Doc("The model receives the texts of one message as one text.")] = False
     blank_text: Annotated[bool, Doc("Texts and stop sequences may consist of white space only.")] = True
-    user_first: Annotated[bool, Doc("The first turn must be the user's.")] = False
-    prefill: Annotated[bool, Doc("The model continues an assistant turn at the end of the request.")] = True
+    user_first: Annotated[bool, Doc("The first message must be the user's.")] = False
+    prefill: Annotated[bool, Doc("The model continues an assistant message at the end of the request.")] = (
+        True
+    )
 
     # Reasoning.
     reasoning: Annotated[
@@ -176,10 +178,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         bool, Doc("With a reasoning budget, calls that await results need their reasoning in the history.")
     ] = False
     replay_reasoning: Annotated[
-        bool, Doc("The history must contain the reasoning of every earlier turn, sealed or not.")
+        bool, Doc("The history must contain the reasoning of every earlier message, sealed or not.")
     ] = False
     turns_need_reasoning: Annotated[
-        bool, Doc("Earlier turns of the model without reasoning are refused: they get a blank one.")
+        bool, Doc("Earlier messages of the model without reasoning are refused: they get a blank one.")
     ] = False
 
     # Settings.

@@ -12,7 +12,7 @@ from dragoman.agents import ClientIdentity, RequestClass, classify
 from dragoman.agents.instructions import find_model_tag, find_project, find_roles
 from dragoman.hub.blocks import AnyBlock, Media, ToolCall, ToolResult
 from dragoman.hub.errors import DragomanError
-from dragoman.hub.request import Effort, Request, Turn, list_declared_tools
+from dragoman.hub.request import Effort, Message, Request, list_declared_tools
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.tokens.families import find_family
 from dragoman.tokens.request import estimate_from_samples
@@ -104,12 +104,12 @@ class RequestTraits:
 
     @cached_property
     def has_images(self) -> bool:
-        return any(map(_has_image, self._turns))
+        return any(map(_has_image, self._messages))
 
     @cached_property
     def has_new_images(self) -> bool:
-        """Whether there is an image after the last turn of the model."""
-        return any(map(_has_image, self._turns[self._last_answer + 1 :]))
+        """Whether there is an image after the last message of the model."""
+        return any(map(_has_image, self._messages[self._last_answer + 1 :]))
 
     @cached_property
     def wants_web_search(self) -> bool:
@@ -135,19 +135,19 @@ class RequestTraits:
 
     @cached_property
     def called_tools(self) -> tuple[str, ...]:
-        """The names of the tools that the last turn of the model called."""
-        blocks = self._turns[self._last_answer].blocks if self._last_answer >= 0 else ()
+        """The names of the tools that the last message of the model called."""
+        blocks = self._messages[self._last_answer].blocks if self._last_answer >= 0 else ()
         return tuple(block.name for block in blocks if isinstance(block, ToolCall))
 
     @property
-    def _turns(self) -> tuple[Turn, ...]:
-        return self.request.turns if self.request else ()
+    def _messages(self) -> tuple[Message, ...]:
+        return self.request.messages if self.request else ()
 
     @cached_property
     def _last_answer(self) -> int:
-        """The index of the model's last turn; -1 if there is none."""
-        turns = self._turns
-        return next((i for i in range(len(turns) - 1, -1, -1) if turns[i].role == "assistant"), -1)
+        """The index of the model's last message; -1 if there is none."""
+        messages = self._messages
+        return next((i for i in range(len(messages) - 1, -1, -1) if messages[i].role == "assistant"), -1)
 
     def list_known(self) -> dict[str, str]:
         """The class, the roles and the project, as far as rules have asked for them. Nothing is read here."""
@@ -160,8 +160,8 @@ class RequestTraits:
         return {name: value for name, value in found.items() if value}
 
 
-def _has_image(turn: Turn) -> bool:
-    return any(map(_is_image, turn.blocks))
+def _has_image(message: Message) -> bool:
+    return any(map(_is_image, message.blocks))
 
 
 def _is_image(block: AnyBlock) -> bool:

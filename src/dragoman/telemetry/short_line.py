@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 
 #: By the beginning of the agent's name: paths of losses that every request of the agent has, without indexes.
 HARMLESS: dict[str, frozenset[str]] = {
-    # Thinking of earlier turns, the effort of each message, a billing note, and marks for the prompt cache.
+    # Thinking of earlier messages, the effort of each message, a billing note, and marks for the prompt
+    # cache.
     "claude-cli": frozenset({"context_management", "messages.output_config.effort", "system", "messages"}),
     # The ids of its session, titles of groups of tools, and the length of answers.
     "codex": frozenset({"client_metadata", "reasoning.context", "input.tools.description", "text.verbosity"}),

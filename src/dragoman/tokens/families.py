@@ -14,8 +14,8 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens that a family adds for each part of a request, besides its text."""
 
     request: int
-    turn: int
-    #: A system message; some families count it as a turn.
+    message: int
+    #: A system message; some families count it like any other.
     system: int
     call: int
     result: int
@@ -33,7 +33,7 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
 OVERHEADS: dict[TokenFamily, Overhead] = {
     "gpt": Overhead(
         request=3,
-        turn=4,
+        message=4,
         system=4,
         call=8,
         result=6,
@@ -44,7 +44,7 @@ OVERHEADS: dict[TokenFamily, Overhead] = {
     ),
     "open": Overhead(
         request=3,
-        turn=5,
+        message=5,
         system=5,
         call=12,
         result=10,
@@ -54,7 +54,7 @@ OVERHEADS: dict[TokenFamily, Overhead] = {
     ),
     "gemini": Overhead(
         request=0,
-        turn=1,
+        message=1,
         system=0,
         call=6,
         result=6,
@@ -64,7 +64,7 @@ OVERHEADS: dict[TokenFamily, Overhead] = {
     ),
     "claude-3": Overhead(
         request=3,
-        turn=4,
+        message=4,
         system=0,
         call=20,
         result=14,
@@ -74,7 +74,7 @@ OVERHEADS: dict[TokenFamily, Overhead] = {
     ),
     "claude": Overhead(
         request=2,
-        turn=4,
+        message=4,
         system=0,
         call=24,
         result=16,

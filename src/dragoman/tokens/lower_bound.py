@@ -3,7 +3,7 @@
 The estimate of an unusual text may be far too high: of one that repeats a short pattern, or for a model whose
 tokenizer is unknown. So half of the estimate counts, a run of one character counts as two, and of all
 families of models the one with the fewest tokens decides. What some vendor does not count or does not see is
-left out: media, the reasoning of earlier turns, blocks of one vendor, the schemas of tools.
+left out: media, the reasoning of earlier messages, blocks of one vendor, the schemas of tools.
 """
 
 import re
@@ -22,7 +22,7 @@ _RUN = re.compile(r"(.)\1{3,}", re.DOTALL)
 
 def find_lower_bound(request: Request) -> int:
     """The smallest number of tokens that the prompt can have with any model."""
-    texts = [text for turn in request.turns for text in _list_texts(turn.blocks)]
+    texts = [text for message in request.messages for text in _list_texts(message.blocks)]
     texts += (tool.description or "" for tool in request.tools if not tool.deferred)
     text = _RUN.sub(r"\1\1", "\n".join(texts))
     return int(min(estimate_text_tokens(text, family) for family in FAMILIES) / SAFETY)

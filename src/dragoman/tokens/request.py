@@ -83,10 +83,10 @@ def _collect(request: Request, family: TokenFamily) -> tuple[str, float]:
     """All text of a request, and the tokens of everything else."""
     parts = _PromptParts(OVERHEADS[family])
     parts.add_tools(request)
-    for turn in request.turns:
-        is_system = turn.role in ("system", "developer")
-        parts.extra += parts.overhead.system if is_system else parts.overhead.turn
-        parts.add(turn.blocks)
+    for message in request.messages:
+        is_system = message.role in ("system", "developer")
+        parts.extra += parts.overhead.system if is_system else parts.overhead.message
+        parts.add(message.blocks)
     if request.output is not None and request.output.schema is not None:
         parts.texts.append(encode(request.output.schema).decode())
     return "\n".join(parts.texts), parts.extra
@@ -164,8 +164,8 @@ class _PromptParts:
 def _find_loaded_tools(request: Request) -> set[str]:
     """The names of deferred tools that the conversation has loaded."""
     found = set()
-    for turn in request.turns:
-        for block in turn.blocks:
+    for message in request.messages:
+        for block in message.blocks:
             inner = block.content if isinstance(block, ToolResult) else (block,)
             found |= {reference.name for reference in inner if isinstance(reference, ToolReference)}
     return found

@@ -38,7 +38,7 @@ def read(**fields: object) -> Request:
 def block(value: Json, role: str = "user") -> AnyBlock:
     """The only block of a message with this content."""
     request = read(messages=[{"role": role, "content": [value]}])
-    (found,) = request.turns[0].blocks
+    (found,) = request.messages[0].blocks
     return found
 
 
@@ -49,39 +49,39 @@ def recorded_request(name: str) -> Request:
 
 
 def test_a_text_as_content_is_one_text_block() -> None:
-    (turn,) = read().turns
-    assert turn.blocks == (Text(text="Hi.", at="messages[0].content"),)
-    assert (turn.role, turn.at, turn.form) == ("user", "messages[0]", "string")
+    (message,) = read().messages
+    assert message.blocks == (Text(text="Hi.", at="messages[0].content"),)
+    assert (message.role, message.at, message.form) == ("user", "messages[0]", "string")
 
 
 @pytest.mark.rule("R22")
-def test_the_system_prompt_is_the_first_turn() -> None:
-    system = read(system="Be kind.").turns[0]
+def test_the_system_prompt_is_the_first_message() -> None:
+    system = read(system="Be kind.").messages[0]
     assert (system.role, system.form, system.at) == ("system", "top string", "system")
     assert system.blocks == (Text(text="Be kind.", at="system"),)
 
 
 @pytest.mark.rule("R22", "R23")
 def test_a_system_prompt_of_blocks_keeps_them_apart() -> None:
-    system = read(system=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]).turns[0]
+    system = read(system=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]).messages[0]
     assert [b.text for b in system.blocks if isinstance(b, Text)] == ["a", "b"]
     assert [b.at for b in system.blocks] == ["system[0]", "system[1]"]
 
 
 @pytest.mark.rule("R22")
 @pytest.mark.parametrize("system", ["", [], None])
-def test_an_empty_system_prompt_is_no_turn(system: object) -> None:
-    assert [turn.role for turn in read(system=system).turns] == ["user"]
+def test_an_empty_system_prompt_is_no_message(system: object) -> None:
+    assert [message.role for message in read(system=system).messages] == ["user"]
 
 
 @pytest.mark.rule("H38", "P39")
 def test_system_messages_stay_where_they_stand_and_keep_what_they_carry() -> None:
     request = recorded_request("request-claude-code-tool-loop.json")
-    roles = [turn.role for turn in request.turns]
+    roles = [message.role for message in request.messages]
     assert roles[0] == "system"
     assert "system" in roles[2:]
-    inline = [turn for turn in request.turns[1:] if turn.role == "system"]
-    assert all(turn.form.startswith("inline") for turn in inline)
+    inline = [message for message in request.messages[1:] if message.role == "system"]
+    assert all(message.form.startswith("inline") for message in inline)
     assert inline[0].extras["output_config"] == {"effort": "medium"}
 
 
@@ -141,7 +141,7 @@ def test_an_image_inside_a_result_is_kept() -> None:
 @pytest.mark.rule("H25", "P29")
 def test_tools_that_a_search_loaded_are_references() -> None:
     request = recorded_request("request-claude-code-tool-search.json")
-    inner = [i for t in request.turns for b in t.blocks if isinstance(b, ToolResult) for i in b.content]
+    inner = [i for t in request.messages for b in t.blocks if isinstance(b, ToolResult) for i in b.content]
     references = [reference for reference in inner if isinstance(reference, ToolReference)]
     assert references
     assert {reference.name for reference in references} <= {
@@ -535,7 +535,7 @@ def test_what_is_required_must_be_there(name: str) -> None:
 def test_counting_tokens_needs_no_cap() -> None:
     incomplete = body()
     del incomplete["max_tokens"]
-    assert DIALECT.read_request(DIALECT.counting.read_body(incomplete), Losses()).turns
+    assert DIALECT.read_request(DIALECT.counting.read_body(incomplete), Losses()).messages
 
 
 def test_a_nested_result_is_kept_and_does_not_recurse() -> None:

@@ -22,7 +22,7 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, ToolChoice, Turn
+from dragoman.hub.request import Message, OutputFormat, ReasoningSettings, Request, ToolChoice
 from dragoman.providers.profile import Profile, build_target_facts
 
 OWN = build_target_facts(Profile(dialect="anthropic"), "anthropic")
@@ -311,16 +311,18 @@ def test_the_target_decides_the_model() -> None:
     assert DIALECT.write_request(request, target, Losses())["model"] == "claude-y"
 
 
-def foreign(*turns: Turn, losses: Losses | None = None, **fields: object) -> Json:
+def foreign(*messages: Message, losses: Losses | None = None, **fields: object) -> Json:
     """The body for a request that came in another dialect."""
     request = msgspec.structs.replace(
-        Request(dialect="openai_chat", model="gpt-x", max_tokens=10, turns=turns or (GO,), extras={"n": 1}),
+        Request(
+            dialect="openai_chat", model="gpt-x", max_tokens=10, messages=messages or (GO,), extras={"n": 1}
+        ),
         **fields,
     )
     return DIALECT.write_request(request, TARGET, Losses() if losses is None else losses)
 
 
-GO = Turn(role="user", blocks=(Text(text="Go."),))
+GO = Message(role="user", blocks=(Text(text="Go."),))
 
 
 def contents(body: Json) -> list[list[Json]]:
@@ -330,13 +332,13 @@ def contents(body: Json) -> list[list[Json]]:
 
 
 def written(*blocks: AnyBlock, losses: Losses | None = None) -> list[Json]:
-    """What becomes of blocks in the user's turn."""
-    return contents(foreign(Turn(role="user", blocks=(*blocks, Text(text="."))), losses=losses))[0][:-1]
+    """What becomes of blocks in the user's message."""
+    return contents(foreign(Message(role="user", blocks=(*blocks, Text(text="."))), losses=losses))[0][:-1]
 
 
 def test_a_foreign_request_carries_none_of_its_forms_and_extras() -> None:
     said = Text(text="Hi.", form="part", extras={"logprobs": 1})
-    assert foreign(Turn(role="user", blocks=(said,), form="string", extras={"name": "x"})) == {
+    assert foreign(Message(role="user", blocks=(said,), form="string", extras={"name": "x"})) == {
         "model": "claude-x",
         "max_tokens": 10,
         "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi."}]}],
@@ -344,9 +346,9 @@ def test_a_foreign_request_carries_none_of_its_forms_and_extras() -> None:
 
 
 @pytest.mark.rule("H38", "H40")
-def test_leading_system_turns_become_the_system_prompt() -> None:
-    system = Turn(role="system", blocks=(Text(text="a"),))
-    developer = Turn(role="developer", blocks=(Text(text="b"),))
+def test_leading_system_messages_become_the_system_prompt() -> None:
+    system = Message(role="system", blocks=(Text(text="a"),))
+    developer = Message(role="developer", blocks=(Text(text="b"),))
     body = foreign(system, developer, GO)
     assert body["system"] == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     assert len(contents(body)) == 1
@@ -354,8 +356,8 @@ def test_leading_system_turns_become_the_system_prompt() -> None:
 
 
 @pytest.mark.rule("H38")
-def test_a_later_system_turn_stays_where_it_is() -> None:
-    body = foreign(GO, Turn(role="system", blocks=(Text(text="b"),)))
+def test_a_later_system_message_stays_where_it_is() -> None:
+    body = foreign(GO, Message(role="system", blocks=(Text(text="b"),)))
     assert body["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "Go."}]},
         {"role": "system", "content": [{"type": "text", "text": "b"}]},
@@ -364,7 +366,7 @@ def test_a_later_system_turn_stays_where_it_is() -> None:
 
 def test_a_cache_mark_on_the_system_prompt_makes_it_a_list() -> None:
     marked = Text(text="a", cache=CacheMark(ttl="30m", extras={"mode": "explicit"}))
-    assert foreign(Turn(role="system", blocks=(marked,)), GO)["system"] == [
+    assert foreign(Message(role="system", blocks=(marked,)), GO)["system"] == [
         {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
     ]
 
@@ -372,13 +374,15 @@ def test_a_cache_mark_on_the_system_prompt_makes_it_a_list() -> None:
 def test_the_system_prompt_takes_nothing_but_text() -> None:
     losses = Losses()
     image = Media(kind="image", url="https://e.org/a.png")
-    body = foreign(Turn(role="system", blocks=(image, Text(text="a")), at="messages[0]"), GO, losses=losses)
+    body = foreign(
+        Message(role="system", blocks=(image, Text(text="a")), at="messages[0]"), GO, losses=losses
+    )
     assert body["system"] == "a"
     assert [loss.path for loss in losses] == ["messages[0]"]
 
 
 @pytest.mark.rule("R34", "C4", "H19", "P37")
-def test_results_come_first_in_their_turn() -> None:
+def test_results_come_first_in_their_message() -> None:
     results = (ToolResult(call_id="a", content=(Text(text="1"),)), ToolResult(call_id="b"))
     assert written(Text(text="And?"), *results) == [
         {"type": "tool_result", "tool_use_id": "a", "content": "1"},
@@ -387,12 +391,12 @@ def test_results_come_first_in_their_turn() -> None:
     ]
 
 
-def test_results_in_a_turn_of_their_own_are_written_by_the_user() -> None:
-    body = foreign(GO, Turn(role="tool", blocks=(ToolResult(call_id="a", is_error=True),)))
-    answer_turn = {"type": "tool_result", "tool_use_id": "a", "is_error": True}
+def test_results_in_a_message_of_their_own_are_written_by_the_user() -> None:
+    body = foreign(GO, Message(role="tool", blocks=(ToolResult(call_id="a", is_error=True),)))
+    answer_message = {"type": "tool_result", "tool_use_id": "a", "is_error": True}
     assert body["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "Go."}]},
-        {"role": "user", "content": [answer_turn]},
+        {"role": "user", "content": [answer_message]},
     ]
 
 
@@ -407,8 +411,8 @@ def test_media_inside_a_result_stays_inside() -> None:
 
 
 @pytest.mark.rule("H43")
-def test_empty_texts_and_empty_turns_are_left_out() -> None:
-    body = foreign(GO, Turn(role="assistant", blocks=(Text(text=""),)))
+def test_empty_texts_and_empty_messages_are_left_out() -> None:
+    body = foreign(GO, Message(role="assistant", blocks=(Text(text=""),)))
     assert len(contents(body)) == 1
     assert written(Text(text="")) == []
 

@@ -11,7 +11,7 @@ from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.hub.blocks import CacheMark, Media, Reasoning, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, ToolChoice, Turn
+from dragoman.hub.request import Message, OutputFormat, ReasoningSettings, Request, ToolChoice
 from dragoman.hub.seal import Seal
 from dragoman.providers.profile import TargetFacts
 from tests.dialects.anthropic.replies import names, pairs, read, recorded, recorded_json, write
@@ -72,9 +72,9 @@ FOREIGN = Request(
     model="gpt-x",
     max_tokens=100,
     stream=True,
-    turns=(
-        Turn(role="system", blocks=(Text(text="Be kind.", cache=CacheMark()),)),
-        Turn(
+    messages=(
+        Message(role="system", blocks=(Text(text="Be kind.", cache=CacheMark()),)),
+        Message(
             role="user",
             blocks=(
                 Text(text="Look."),
@@ -85,7 +85,7 @@ FOREIGN = Request(
                 Media(kind="document", url="https://example.com/a.pdf"),
             ),
         ),
-        Turn(
+        Message(
             role="assistant",
             blocks=(
                 Reasoning(parts=("Hm.",), seal=Seal("anthropic", "", "sig")),
@@ -95,7 +95,7 @@ FOREIGN = Request(
                 ToolCall(id="call_2", name="ls", arguments="not json"),
             ),
         ),
-        Turn(
+        Message(
             role="tool",
             blocks=(
                 ToolResult(
@@ -105,7 +105,7 @@ FOREIGN = Request(
                 ToolResult(call_id="call_2", content=(Text(text="no"),), is_error=True),
             ),
         ),
-        Turn(role="user", blocks=(Text(text="And?"),)),
+        Message(role="user", blocks=(Text(text="And?"),)),
     ),
     tools=(
         Tool(name="ls", description="Lists.", schema={"type": "object", "properties": {}}, strict=True),

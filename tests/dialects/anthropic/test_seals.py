@@ -20,7 +20,7 @@ from dragoman.hub.events import (
     UsageReported,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.hub.seal import Seal, SealedItem, read_envelope, write_envelope
 from dragoman.hub.usage import Usage
 from dragoman.providers.profile import TargetFacts
@@ -44,11 +44,11 @@ def content_after(*events: ReplyEvent, context: ClientContext | None = None) -> 
     return content
 
 
-def sent_back(*messages: list[Json]) -> tuple[Turn, ...]:
-    """The assistant's turns as our reader finds them when the client sends these contents back."""
+def sent_back(*messages: list[Json]) -> tuple[Message, ...]:
+    """The assistant's messages as our reader finds them when the client sends these contents back."""
     told = [{"role": "user", "content": "Go."}, *({"role": "assistant", "content": m} for m in messages)]
     body: Json = {"model": "m", "max_tokens": 1, "messages": told}
-    return DIALECT.read_request(body, Losses()).turns[1:]
+    return DIALECT.read_request(body, Losses()).messages[1:]
 
 
 def blocks_back(content: list[Json]) -> tuple[AnyBlock, ...]:
@@ -243,7 +243,7 @@ def test_thought_around_an_envelope_for_a_call_stays_thought() -> None:
     assert (block.parts, block.seal) == (("Hm.",), None)
 
 
-def test_a_seal_can_wait_for_its_call_until_the_next_turn_of_the_assistant() -> None:
+def test_a_seal_can_wait_for_its_call_until_the_next_message_of_the_assistant() -> None:
     item = SealedItem(kind="call", seal=FOREIGN, call_id="call_1")
     first, second = sent_back(
         [carrying(item)], [{"type": "tool_use", "id": "call_1", "name": "ls", "input": {}}]
@@ -266,17 +266,17 @@ def test_something_that_only_looks_like_an_envelope_is_kept_as_a_signature() -> 
 def written(
     *blocks: AnyBlock, dialect: str = "anthropic", issuer: str = "anthropic"
 ) -> tuple[list[Json], int]:
-    """The content that goes upstream for an assistant turn with these blocks, and the number of losses."""
+    """The content that goes upstream for an assistant message with these blocks, and the number of losses."""
     losses = Losses()
-    turns = (
-        Turn(role="user", blocks=(Text(text="Go."),)),
-        Turn(role="assistant", blocks=(*blocks, Text(text="."))),
+    messages = (
+        Message(role="user", blocks=(Text(text="Go."),)),
+        Message(role="assistant", blocks=(*blocks, Text(text="."))),
     )
-    request = Request(dialect=dialect, model="m", max_tokens=1, turns=turns)
+    request = Request(dialect=dialect, model="m", max_tokens=1, messages=messages)
     body = DIALECT.write_request(request, TargetFacts(dialect="anthropic", issuer=issuer), losses)
-    messages = body["messages"]
-    assert isinstance(messages, list)
-    return messages[1]["content"][:-1], len(losses)
+    body_messages = body["messages"]
+    assert isinstance(body_messages, list)
+    return body_messages[1]["content"][:-1], len(losses)
 
 
 @pytest.mark.rule("H1", "P44")

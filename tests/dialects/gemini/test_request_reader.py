@@ -1,4 +1,4 @@
-"""What a Gemini request means: turns, tools, settings, whichever way it was spelled."""
+"""What a Gemini request means: messages, tools, settings, whichever way it was spelled."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.errors import ClientProtocolError
-from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, ToolChoice, Turn
+from dragoman.hub.request import Message, OutputFormat, ReasoningSettings, Request, ToolChoice
 from dragoman.hub.seal import Seal
 from tests.dialects.gemini.replies import asked, model, recorded_json, stems, user
 
@@ -22,7 +22,7 @@ HELLO = [user({"text": "hello"})]
 
 
 def blocks(*contents: object) -> list[object]:
-    return [block for turn in asked({"contents": list(contents)}).turns for block in turn.blocks]
+    return [block for message in asked({"contents": list(contents)}).messages for block in message.blocks]
 
 
 def configured(**config: object) -> Request:
@@ -50,7 +50,7 @@ def test_roles_become_ours() -> None:
             ]
         }
     )
-    assert [turn.role for turn in request.turns] == ["user", "assistant", "tool"]
+    assert [message.role for message in request.messages] == ["user", "assistant", "tool"]
 
 
 @pytest.mark.rule("P71", "R22")
@@ -63,8 +63,8 @@ def test_roles_become_ours() -> None:
         {"parts": {"text": "be brief"}},
     ],
 )
-def test_the_system_instruction_is_the_first_turn(instruction: object) -> None:
-    first, second = asked({"contents": HELLO, "systemInstruction": instruction}).turns
+def test_the_system_instruction_is_the_first_message(instruction: object) -> None:
+    first, second = asked({"contents": HELLO, "systemInstruction": instruction}).messages
     assert (first.role, [block.text for block in first.blocks if isinstance(block, Text)]) == (
         "system",
         ["be brief"],
@@ -84,9 +84,9 @@ def test_the_system_instruction_is_the_first_turn(instruction: object) -> None:
     ],
 )
 def test_shorter_spellings_of_contents_mean_the_same(contents: object) -> None:
-    (turn,) = asked({"contents": contents}).turns
-    (block,) = turn.blocks
-    assert turn.role == "user"
+    (message,) = asked({"contents": contents}).messages
+    (block,) = message.blocks
+    assert message.role == "user"
     assert isinstance(block, Text)
     assert block.text == "hello"
 
@@ -95,7 +95,10 @@ def test_every_block_knows_where_it_stood() -> None:
     request = asked(
         {"contents": [user({"text": "a"}), model({"text": "b"}, {"functionCall": {"name": "run"}})]}
     )
-    assert [block.at for block in request.turns[1].blocks] == ["contents[1].parts[0]", "contents[1].parts[1]"]
+    assert [block.at for block in request.messages[1].blocks] == [
+        "contents[1].parts[0]",
+        "contents[1].parts[1]",
+    ]
 
 
 @pytest.mark.rule("R129", "H6")
@@ -306,9 +309,9 @@ def test_names_in_snake_case_mean_the_same() -> None:
             "tool_config": {"function_calling_config": {"mode": "ANY", "allowed_function_names": ["run"]}},
         }
     )
-    assert [turn.role for turn in to_snake.turns] == ["system", "user", "assistant"]
-    assert isinstance(to_snake.turns[1].blocks[0], Media)
-    call = to_snake.turns[2].blocks[0]
+    assert [message.role for message in to_snake.messages] == ["system", "user", "assistant"]
+    assert isinstance(to_snake.messages[1].blocks[0], Media)
+    call = to_snake.messages[2].blocks[0]
     assert isinstance(call, ToolCall)
     assert call.arguments == '{"file_path":"x"}'
     assert to_snake.max_tokens == 5
@@ -521,9 +524,14 @@ def test_an_error_names_the_place_and_never_the_value(body: object, path: str) -
 @pytest.mark.parametrize("stem", stems("request-", ".json"))
 def test_recorded_requests_have_a_call_for_every_result(stem: str) -> None:
     request = asked(recorded_json(f"request-{stem}.json")["body"])
-    calls = {block.id for turn in request.turns for block in turn.blocks if isinstance(block, ToolCall)}
+    calls = {
+        block.id for message in request.messages for block in message.blocks if isinstance(block, ToolCall)
+    }
     results = {
-        block.call_id for turn in request.turns for block in turn.blocks if isinstance(block, ToolResult)
+        block.call_id
+        for message in request.messages
+        for block in message.blocks
+        if isinstance(block, ToolResult)
     }
     assert results <= calls
-    assert isinstance(request.turns[0], Turn)
+    assert isinstance(request.messages[0], Message)

@@ -19,7 +19,7 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Role, ToolChoice, Turn
+from dragoman.hub.request import Message, OutputFormat, ReasoningSettings, Request, Role, ToolChoice
 from dragoman.hub.seal import Seal
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
 from tests.dialects.gemini.replies import (
@@ -41,12 +41,12 @@ BY_LEVEL = build_target_facts(Profile(dialect="gemini", reasoning="level"), "ant
 OBJECT: dict[str, object] = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
-def foreign(*turns: Turn, **fields: object) -> Request:
-    return msgspec.structs.replace(Request(dialect="anthropic", model="m", turns=turns), **fields)
+def foreign(*messages: Message, **fields: object) -> Request:
+    return msgspec.structs.replace(Request(dialect="anthropic", model="m", messages=messages), **fields)
 
 
-def turn(role: Role, *blocks: AnyBlock) -> Turn:
-    return Turn(role=role, blocks=blocks)
+def build_message(role: Role, *blocks: AnyBlock) -> Message:
+    return Message(role=role, blocks=blocks)
 
 
 @pytest.mark.parametrize("stem", stems("request-", ".json"))
@@ -173,16 +173,18 @@ def test_a_model_that_was_renamed_is_renamed_in_the_body_too() -> None:
 
 
 def test_extras_of_another_dialect_are_not_written() -> None:
-    request = foreign(turn("user", Text(text="hi", extras={"cache_control": {}})), extras={"metadata": {}})
+    request = foreign(
+        build_message("user", Text(text="hi", extras={"cache_control": {}})), extras={"metadata": {}}
+    )
     assert sent(request) == {"contents": [user({"text": "hi"})]}
 
 
 @pytest.mark.rule("H38", "R22")
-def test_system_turns_become_the_system_instruction() -> None:
+def test_system_messages_become_the_system_instruction() -> None:
     request = foreign(
-        turn("system", Text(text="a"), Text(text="b")),
-        turn("developer", Text(text="c")),
-        turn("user", Text(text="hi")),
+        build_message("system", Text(text="a"), Text(text="b")),
+        build_message("developer", Text(text="c")),
+        build_message("user", Text(text="hi")),
     )
     assert sent(request) == {
         "systemInstruction": {"parts": [{"text": "a"}, {"text": "b"}, {"text": "c"}]},
@@ -193,14 +195,14 @@ def test_system_turns_become_the_system_instruction() -> None:
 @pytest.mark.rule("H19", "P31", "P37")
 def test_a_tool_loop_is_written_as_gemini_wants_it() -> None:
     request = foreign(
-        turn("user", Text(text="go")),
-        turn(
+        build_message("user", Text(text="go")),
+        build_message(
             "assistant",
             Text(text="I look."),
             ToolCall(id="c1", name="read", arguments='{"b": 1, "a": [1.5]}'),
             ToolCall(id="c2", name="run", arguments=""),
         ),
-        turn(
+        build_message(
             "user",
             ToolResult(call_id="c1", content=(Text(text="one"), Text(text="two"))),
             ToolResult(call_id="c2", content=(Text(text="broken"),), is_error=True),
@@ -226,11 +228,11 @@ def test_a_tool_loop_is_written_as_gemini_wants_it() -> None:
 
 
 @pytest.mark.rule("H6")
-def test_the_first_call_of_a_turn_keeps_the_signature_it_has() -> None:
+def test_the_first_call_of_a_message_keeps_the_signature_it_has() -> None:
     seal = Seal("gemini", "", "YQ==")
     request = foreign(
-        turn("assistant", ToolCall(id="c1", name="a", seal=seal), ToolCall(id="c2", name="b")),
-        turn("assistant", ToolCall(id="c3", name="c")),
+        build_message("assistant", ToolCall(id="c1", name="a", seal=seal), ToolCall(id="c2", name="b")),
+        build_message("assistant", ToolCall(id="c3", name="c")),
     )
     body = sent(request)
     assert dig(body, "contents", 0, "parts", 0, "thoughtSignature") == "YQ=="
@@ -242,8 +244,10 @@ def test_the_first_call_of_a_turn_keeps_the_signature_it_has() -> None:
 def test_a_foreign_seal_is_never_written() -> None:
     seal = Seal("anthropic", "", "c2VjcmV0")
     request = foreign(
-        turn("assistant", Reasoning(parts=("hm",), seal=seal), Text(text="a", seal=seal)),
-        turn("assistant", Reasoning(redacted=True, seal=seal), ToolCall(id="c1", name="a", seal=seal)),
+        build_message("assistant", Reasoning(parts=("hm",), seal=seal), Text(text="a", seal=seal)),
+        build_message(
+            "assistant", Reasoning(redacted=True, seal=seal), ToolCall(id="c1", name="a", seal=seal)
+        ),
     )
     assert b"c2VjcmV0" not in msgspec.json.encode(sent(request))
 
@@ -251,7 +255,7 @@ def test_a_foreign_seal_is_never_written() -> None:
 def test_own_seals_of_texts_and_thoughts_go_back_to_their_parts() -> None:
     seal = Seal("gemini", "", "YQ==")
     request = foreign(
-        turn(
+        build_message(
             "assistant", Reasoning(parts=("hm",), seal=seal), Text(text="a", seal=seal), Reasoning(seal=seal)
         )
     )
@@ -268,7 +272,7 @@ def test_own_seals_of_texts_and_thoughts_go_back_to_their_parts() -> None:
 def test_arguments_that_are_no_object_are_wrapped_and_counted() -> None:
     losses = Losses()
     request = foreign(
-        turn("assistant", ToolCall(id="c1", name="a", arguments="oops", at="messages[0].content[0]"))
+        build_message("assistant", ToolCall(id="c1", name="a", arguments="oops", at="messages[0].content[0]"))
     )
     body = sent(request, losses=losses)
     assert dig(body, "contents", 0, "parts", 0, "functionCall", "args") == {"text": "oops"}
@@ -276,7 +280,7 @@ def test_arguments_that_are_no_object_are_wrapped_and_counted() -> None:
 
 
 def test_a_result_without_a_known_call_is_named_by_its_id() -> None:
-    body = sent(foreign(turn("user", ToolResult(call_id="c9", content=()))))
+    body = sent(foreign(build_message("user", ToolResult(call_id="c9", content=()))))
     assert dig(body, "contents", 0, "parts", 0) == {
         "functionResponse": {"id": "c9", "name": "c9", "response": {"output": ""}}
     }
@@ -286,7 +290,9 @@ def test_a_result_without_a_known_call_is_named_by_its_id() -> None:
 def test_pictures_in_a_result_go_into_the_response_s_parts() -> None:
     picture = Media(kind="image", media_type="image/png", data="AAAA")
     body = sent(
-        foreign(turn("user", ToolResult(call_id="c1", name="see", content=(Text(text="look"), picture))))
+        foreign(
+            build_message("user", ToolResult(call_id="c1", name="see", content=(Text(text="look"), picture)))
+        )
     )
     assert dig(body, "contents", 0, "parts", 0, "functionResponse") == {
         "id": "c1",
@@ -297,15 +303,19 @@ def test_pictures_in_a_result_go_into_the_response_s_parts() -> None:
 
 
 @pytest.mark.rule("H43")
-def test_empty_texts_and_empty_turns_are_left_out() -> None:
-    request = foreign(turn("user", Text(text="")), turn("assistant"), turn("user", Text(text="hi")))
+def test_empty_texts_and_empty_messages_are_left_out() -> None:
+    request = foreign(
+        build_message("user", Text(text="")),
+        build_message("assistant"),
+        build_message("user", Text(text="hi")),
+    )
     assert sent(request)["contents"] == [user({"text": "hi"})]
 
 
 def test_blocks_that_gemini_has_no_words_for_are_counted() -> None:
     losses = Losses()
     request = foreign(
-        turn(
+        build_message(
             "assistant",
             Refusal(text="No."),
             HostedCall(id="s1", tool="web_search", at="x"),
@@ -518,7 +528,7 @@ def test_the_model_and_the_wish_to_stream_go_into_the_url(name: str, stream: boo
     assert path(name, stream=stream) == end
 
 
-def test_what_cannot_stand_in_a_turn_or_a_result_is_counted_and_its_words_are_kept() -> None:
+def test_what_cannot_stand_in_a_message_or_a_result_is_counted_and_its_words_are_kept() -> None:
     losses = Losses()
     content = (
         Opaque(kind="search_result", value={}, text="in words"),
@@ -526,7 +536,9 @@ def test_what_cannot_stand_in_a_turn_or_a_result_is_counted_and_its_words_are_ke
         HostedResult(call_id="s", tool="code_execution", text="1", is_error=True),
     )
     request = foreign(
-        turn("user", ToolResult(call_id="c1", name="a", content=content), ToolReference(name="b", at="y")),
+        build_message(
+            "user", ToolResult(call_id="c1", name="a", content=content), ToolReference(name="b", at="y")
+        ),
     )
     assert sent(request, losses=losses)["contents"] == [
         user(
@@ -544,7 +556,9 @@ def test_what_cannot_stand_in_a_turn_or_a_result_is_counted_and_its_words_are_ke
 
 
 def test_code_that_is_no_json_is_reported_as_it_is() -> None:
-    request = foreign(turn("assistant", HostedCall(id="s", tool="code_execution", arguments="print(1)")))
+    request = foreign(
+        build_message("assistant", HostedCall(id="s", tool="code_execution", arguments="print(1)"))
+    )
     assert dig(sent(request), "contents", 0, "parts", 0) == {
         "executableCode": {"language": "PYTHON", "code": "print(1)"}
     }

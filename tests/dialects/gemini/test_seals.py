@@ -33,7 +33,7 @@ def parts(*blocks: ReplyBlock) -> list[Part]:
 def remembered(*history: Part, losses: Losses | None = None) -> list[AnyBlock]:
     """What is read when the client sends these parts back, without the places where they stood."""
     request = asked({"contents": [user({"text": "hi"}), model(*history)]}, losses)
-    return [_plain(block) for block in request.turns[1].blocks]
+    return [_plain(block) for block in request.messages[1].blocks]
 
 
 def _plain(block: AnyBlock) -> AnyBlock:

@@ -13,7 +13,7 @@ from dragoman.hub.fold import Reply, fold
 from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from tests.sse import collect_sse, write_sse
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "openai_chat"
@@ -52,7 +52,7 @@ def usage(**counts: int) -> bytes:
 
 def a_request(**fields: object) -> Request:
     return msgspec.structs.replace(
-        Request(dialect="openai_chat", model="m", turns=(Turn(role="user"),)), **fields
+        Request(dialect="openai_chat", model="m", messages=(Message(role="user"),)), **fields
     )
 
 

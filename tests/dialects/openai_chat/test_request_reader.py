@@ -17,7 +17,7 @@ from dragoman.hub.blocks import (
 )
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Turn
+from dragoman.hub.request import Message, OutputFormat, ReasoningSettings, Request
 from tests.dialects.openai_chat.bodies import PIXEL, call
 from tests.dialects.openai_chat.replies import object_of
 
@@ -32,13 +32,13 @@ def asked(**fields: object) -> Request:
     return read({"model": "m", "messages": [HELLO], **fields})
 
 
-def turn(message: Json) -> Turn:
-    (only,) = asked(messages=[message]).turns
+def build_message(message: Json) -> Message:
+    (only,) = asked(messages=[message]).messages
     return only
 
 
 def blocks(content: object) -> tuple[object, ...]:
-    return turn({"role": "user", "content": content}).blocks
+    return build_message({"role": "user", "content": content}).blocks
 
 
 def test_settings_are_read_by_their_names_here() -> None:
@@ -129,13 +129,13 @@ def test_output_formats() -> None:
 @pytest.mark.rule("H40", "R91")
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_system_and_developer_messages_keep_their_role(role: str) -> None:
-    told = turn({"role": role, "content": "Be brief."})
+    told = build_message({"role": role, "content": "Be brief."})
     assert told.role == role
     assert told.blocks == (Text(text="Be brief.", at="messages[0].content"),)
 
 
 def test_names_of_speakers_are_kept() -> None:
-    assert turn({"role": "user", "name": "anna", "content": "Hi"}).extras == {"name": "anna"}
+    assert build_message({"role": "user", "name": "anna", "content": "Hi"}).extras == {"name": "anna"}
 
 
 @pytest.mark.rule("R130", "H46")
@@ -194,7 +194,7 @@ def test_cache_marks_are_read_in_both_spellings() -> None:
 
 
 def test_an_assistants_message_is_thought_then_words_then_calls() -> None:
-    told = turn(
+    told = build_message(
         {
             "role": "assistant",
             "tool_calls": [call()],
@@ -213,7 +213,7 @@ def test_an_assistants_message_is_thought_then_words_then_calls() -> None:
 
 def test_a_custom_call_carries_free_text() -> None:
     custom = {"id": "c", "type": "custom", "custom": {"name": "patch", "input": "*** Begin"}}
-    (block,) = turn({"role": "assistant", "content": None, "tool_calls": [custom]}).blocks
+    (block,) = build_message({"role": "assistant", "content": None, "tool_calls": [custom]}).blocks
     assert block == ToolCall(
         id="c", name="patch", arguments="*** Begin", kind="custom", at="messages[0].tool_calls[0]"
     )
@@ -221,12 +221,12 @@ def test_a_custom_call_carries_free_text() -> None:
 
 @pytest.mark.parametrize("content", [None, ""])
 def test_no_content_is_no_block(content: object) -> None:
-    assert turn({"role": "assistant", "content": content}).blocks == ()
+    assert build_message({"role": "assistant", "content": content}).blocks == ()
 
 
 @pytest.mark.rule("R96")
 def test_a_tool_message_is_a_result() -> None:
-    told = turn({"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "done"}]})
+    told = build_message({"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "done"}]})
     assert told.role == "tool"
     assert told.blocks == (
         ToolResult(
@@ -247,7 +247,7 @@ def test_old_functions_and_their_results_belong_together() -> None:
             {"role": "function", "name": "Read", "content": "text"},
         ],
     )
-    (made,), (result,) = request.turns[0].blocks, request.turns[1].blocks
+    (made,), (result,) = request.messages[0].blocks, request.messages[1].blocks
     assert isinstance(made, ToolCall)
     assert isinstance(result, ToolResult)
     assert made.id == result.call_id

@@ -21,7 +21,7 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Role, ToolChoice, Turn
+from dragoman.hub.request import Message, OutputFormat, ReasoningSettings, Request, Role, ToolChoice
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
 from tests.dialects.openai_chat.replies import list_of
 
@@ -35,21 +35,21 @@ READ_CALL = {
 TOOL = Tool(name="Read", description="Reads.", schema={"type": "object", "properties": {"p": {}}})
 
 
-def turn(role: Role, *blocks: AnyBlock) -> Turn:
-    """A turn as another dialect's reader makes it: its form and extras mean nothing here."""
-    return Turn(role=role, blocks=blocks, form="absent", extras={"secret": 1})
+def build_message(role: Role, *blocks: AnyBlock) -> Message:
+    """A message as another dialect's reader makes it: its form and extras mean nothing here."""
+    return Message(role=role, blocks=blocks, form="absent", extras={"secret": 1})
 
 
 def body_of(
-    *turns: Turn, target: TargetFacts = SERVER, losses: Losses | None = None, **fields: object
+    *messages: Message, target: TargetFacts = SERVER, losses: Losses | None = None, **fields: object
 ) -> Json:
-    request = Request(dialect="anthropic", model="claude", turns=turns, extras={"secret": 1})
+    request = Request(dialect="anthropic", model="claude", messages=messages, extras={"secret": 1})
     request = msgspec.structs.replace(request, **fields)
     return DIALECT.write_request(request, target, Losses() if losses is None else losses)
 
 
-def messages_of(*turns: Turn, target: TargetFacts = SERVER, losses: Losses | None = None) -> list[Json]:
-    return list_of(body_of(*turns, target=target, losses=losses)["messages"])
+def messages_of(*messages: Message, target: TargetFacts = SERVER, losses: Losses | None = None) -> list[Json]:
+    return list_of(body_of(*messages, target=target, losses=losses)["messages"])
 
 
 def text(said: str, **fields: object) -> Text:
@@ -63,28 +63,30 @@ def result(call_id: str, *content: AnyBlock) -> ToolResult:
 @pytest.mark.rule("R22", "R23", "C14")
 def test_system_texts_are_one_message_joined_by_line_ends() -> None:
     assert messages_of(
-        turn("system", text("a"), text("b")), turn("system", text("c")), turn("user", text("Hi"))
+        build_message("system", text("a"), text("b")),
+        build_message("system", text("c")),
+        build_message("user", text("Hi")),
     ) == [{"role": "system", "content": "a\nb\nc"}, {"role": "user", "content": "Hi"}]
 
 
 @pytest.mark.rule("R22")
 def test_an_empty_system_text_is_no_message() -> None:
-    assert messages_of(turn("system", text("")), turn("user", text("Hi"))) == [
+    assert messages_of(build_message("system", text("")), build_message("user", text("Hi"))) == [
         {"role": "user", "content": "Hi"}
     ]
 
 
 @pytest.mark.rule("H38", "H40")
 def test_a_later_system_text_stays_in_its_place_under_the_role_that_the_server_knows() -> None:
-    turns = (turn("user", text("Hi")), turn("developer", text("Now.")))
-    assert messages_of(*turns)[1] == {"role": "system", "content": "Now."}
+    messages = (build_message("user", text("Hi")), build_message("developer", text("Now.")))
+    assert messages_of(*messages)[1] == {"role": "system", "content": "Now."}
     modern = build_target_facts(Profile(dialect="openai_chat", developer_role=True), "anthropic")
-    assert messages_of(*turns, target=modern)[1] == {"role": "developer", "content": "Now."}
+    assert messages_of(*messages, target=modern)[1] == {"role": "developer", "content": "Now."}
 
 
 @pytest.mark.rule("R24", "R25", "R26", "R27", "C13")
 def test_text_and_calls_of_the_assistant_are_one_message() -> None:
-    assert messages_of(turn("assistant", text("Let me "), text("read."), READ)) == [
+    assert messages_of(build_message("assistant", text("Let me "), text("read."), READ)) == [
         {"role": "assistant", "content": "Let me read.", "tool_calls": [READ_CALL]}
     ]
 
@@ -92,29 +94,29 @@ def test_text_and_calls_of_the_assistant_are_one_message() -> None:
 @pytest.mark.rule("R28", "C3")
 def test_calls_without_text_have_null_content() -> None:
     for blocks in ((READ,), (text(""), READ)):
-        assert messages_of(turn("assistant", *blocks)) == [
+        assert messages_of(build_message("assistant", *blocks)) == [
             {"role": "assistant", "content": None, "tool_calls": [READ_CALL]}
         ]
 
 
 @pytest.mark.rule("R29")
 def test_an_assistant_without_calls_has_no_key_for_them() -> None:
-    assert messages_of(turn("assistant", text("Done"))) == [{"role": "assistant", "content": "Done"}]
+    assert messages_of(build_message("assistant", text("Done"))) == [{"role": "assistant", "content": "Done"}]
 
 
 @pytest.mark.rule("R29", "P36", "P46")
 def test_an_assistant_that_only_thought_is_empty() -> None:
     thought = Reasoning(parts=("hm",), at="messages[1].content[0]")
     losses = Losses()
-    assert messages_of(turn("user", text("Hi")), turn("assistant", thought), losses=losses) == [
-        {"role": "user", "content": "Hi"}
-    ]
+    assert messages_of(
+        build_message("user", text("Hi")), build_message("assistant", thought), losses=losses
+    ) == [{"role": "user", "content": "Hi"}]
     assert [loss.path for loss in losses] == ["messages[1].content[0]"]
 
 
 @pytest.mark.rule("R27")
 def test_a_call_without_arguments_has_an_empty_object() -> None:
-    (message,) = messages_of(turn("assistant", ToolCall(id="c", name="Now")))
+    (message,) = messages_of(build_message("assistant", ToolCall(id="c", name="Now")))
     assert list_of(message["tool_calls"])[0]["function"] == {"name": "Now", "arguments": "{}"}
 
 
@@ -122,7 +124,9 @@ def test_a_call_without_arguments_has_an_empty_object() -> None:
 @pytest.mark.parametrize("broken", ['{"a": "b', "[1]", "null", "rm -rf"])
 def test_arguments_that_are_no_object_are_shown_inside_one(broken: str) -> None:
     losses = Losses()
-    (message,) = messages_of(turn("assistant", ToolCall(id="1", name="Now", arguments=broken)), losses=losses)
+    (message,) = messages_of(
+        build_message("assistant", ToolCall(id="1", name="Now", arguments=broken)), losses=losses
+    )
     (made,) = list_of(message["tool_calls"])
     assert isinstance(made["function"], dict)
     assert msgspec.json.decode(made["function"]["arguments"]) == {"text": broken}
@@ -131,19 +135,21 @@ def test_arguments_that_are_no_object_are_shown_inside_one(broken: str) -> None:
 
 @pytest.mark.rule("R31", "R37", "C13")
 def test_a_users_texts_are_one_string() -> None:
-    assert messages_of(turn("user", text("a"), text("b"))) == [{"role": "user", "content": "ab"}]
+    assert messages_of(build_message("user", text("a"), text("b"))) == [{"role": "user", "content": "ab"}]
 
 
 @pytest.mark.rule("R31")
 def test_an_empty_text_is_kept_only_if_it_is_all_there_is() -> None:
-    assert messages_of(turn("user", text(""))) == [{"role": "user", "content": ""}]
-    assert messages_of(turn("user", text("")), turn("user", text("b"))) == [{"role": "user", "content": "b"}]
+    assert messages_of(build_message("user", text(""))) == [{"role": "user", "content": ""}]
+    assert messages_of(build_message("user", text("")), build_message("user", text("b"))) == [
+        {"role": "user", "content": "b"}
+    ]
 
 
 @pytest.mark.rule("R32", "R33", "R34", "R38", "C4", "P37")
 def test_results_are_messages_of_their_own_before_anything_else() -> None:
     assert messages_of(
-        turn("user", text("Now analyze this code"), result("a", text("1")), result("b", text("2")))
+        build_message("user", text("Now analyze this code"), result("a", text("1")), result("b", text("2")))
     ) == [
         {"role": "tool", "tool_call_id": "a", "content": "1"},
         {"role": "tool", "tool_call_id": "b", "content": "2"},
@@ -154,7 +160,7 @@ def test_results_are_messages_of_their_own_before_anything_else() -> None:
 @pytest.mark.rule("R36", "R41")
 def test_results_leave_no_empty_message_behind() -> None:
     for role in ("user", "tool"):
-        assert len(messages_of(turn(role, result("a", text("1"))))) == 1
+        assert len(messages_of(build_message(role, result("a", text("1"))))) == 1
 
 
 @pytest.mark.rule("R35", "R43", "C2")
@@ -165,7 +171,7 @@ def test_the_content_of_a_result_is_one_string() -> None:
         result("c", text("see"), Opaque(kind="odd", value={"x": 1}), ToolReference(name="Read")),
         result("d", Media(kind="document", text="words", title="T")),
     )
-    assert [message["content"] for message in messages_of(turn("tool", *blocks))] == [
+    assert [message["content"] for message in messages_of(build_message("tool", *blocks))] == [
         "one\ntwo",
         "",
         'see\n{"x":1}\nRead',
@@ -177,11 +183,11 @@ def test_the_content_of_a_result_is_one_string() -> None:
 def test_an_image_in_a_result_goes_only_where_it_may() -> None:
     image = Media(kind="image", url="https://example.org/a.png", at="here")
     losses = Losses()
-    (message,) = messages_of(turn("tool", result("a", text("x"), image)), losses=losses)
+    (message,) = messages_of(build_message("tool", result("a", text("x"), image)), losses=losses)
     assert message["content"] == "x"
     assert [loss.path for loss in losses] == ["here"]
     generous = build_target_facts(Profile(dialect="openai_chat", media_in_results=True), "anthropic")
-    (message,) = messages_of(turn("tool", result("a", text("x"), image)), target=generous)
+    (message,) = messages_of(build_message("tool", result("a", text("x"), image)), target=generous)
     assert message["content"] == [
         {"type": "text", "text": "x"},
         {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
@@ -191,7 +197,7 @@ def test_an_image_in_a_result_goes_only_where_it_may() -> None:
 @pytest.mark.rule("R36", "R130", "H45", "H46", "H47")
 def test_media_becomes_parts() -> None:
     (message,) = messages_of(
-        turn(
+        build_message(
             "user",
             text("Look:"),
             Media(kind="image", media_type="image/png", data="iVBO", detail="low"),
@@ -215,10 +221,10 @@ def test_media_becomes_parts() -> None:
 def test_what_has_no_place_is_a_loss_and_no_crash() -> None:
     losses = Losses()
     body_of(
-        turn("user", text("a"), Media(kind="video", url="https://example.org/v", at="video")),
-        turn("user", text("a"), Media(kind="document", url="https://example.org/d", at="document")),
-        turn("user", text("a"), Media(kind="audio", url="https://example.org/a", at="audio")),
-        turn("assistant", HostedCall(id="h", tool="web_search", at="hosted")),
+        build_message("user", text("a"), Media(kind="video", url="https://example.org/v", at="video")),
+        build_message("user", text("a"), Media(kind="document", url="https://example.org/d", at="document")),
+        build_message("user", text("a"), Media(kind="audio", url="https://example.org/a", at="audio")),
+        build_message("assistant", HostedCall(id="h", tool="web_search", at="hosted")),
         losses=losses,
     )
     assert [loss.path for loss in losses] == ["video", "document", "audio", "hosted"]
@@ -226,7 +232,7 @@ def test_what_has_no_place_is_a_loss_and_no_crash() -> None:
 
 @pytest.mark.rule("H49")
 def test_a_refusal_keeps_its_field() -> None:
-    assert messages_of(turn("assistant", Refusal(text="No."))) == [
+    assert messages_of(build_message("assistant", Refusal(text="No."))) == [
         {"role": "assistant", "content": "", "refusal": "No."}
     ]
 
@@ -234,10 +240,14 @@ def test_a_refusal_keeps_its_field() -> None:
 @pytest.mark.rule("R38", "R40")
 def test_the_history_of_an_agent_loop() -> None:
     assert messages_of(
-        turn("user", text("Read two files")),
-        turn("assistant", text("Let me read."), READ, ToolCall(id="toolu_b", name="Read", arguments="{}")),
-        turn("tool", result("toolu_abc123", text("print('hello world')")), result("toolu_b", text("b"))),
-        turn("assistant", text("Done")),
+        build_message("user", text("Read two files")),
+        build_message(
+            "assistant", text("Let me read."), READ, ToolCall(id="toolu_b", name="Read", arguments="{}")
+        ),
+        build_message(
+            "tool", result("toolu_abc123", text("print('hello world')")), result("toolu_b", text("b"))
+        ),
+        build_message("assistant", text("Done")),
     ) == [
         {"role": "user", "content": "Read two files"},
         {
@@ -401,7 +411,7 @@ def test_settings_are_written_by_their_names_here() -> None:
 
 @pytest.mark.rule("H59")
 def test_cache_wishes_go_where_they_are_understood() -> None:
-    marked = turn("user", text("a", cache=CacheMark(ttl="1h")), text("b"))
+    marked = build_message("user", text("a", cache=CacheMark(ttl="1h")), text("b"))
     plain = body_of(marked, cache_key="k")
     assert plain["messages"] == [{"role": "user", "content": "ab"}]
     assert "prompt_cache_key" not in plain
@@ -424,7 +434,9 @@ def test_the_targets_model_is_asked() -> None:
 
 
 def test_forms_and_extras_of_another_dialect_are_not_written() -> None:
-    body = body_of(turn("user", text("a")), turn("assistant", text("b"), READ), tools=(TOOL,))
+    body = body_of(
+        build_message("user", text("a")), build_message("assistant", text("b"), READ), tools=(TOOL,)
+    )
     assert "secret" not in str(body)
 
 

@@ -20,7 +20,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.hub.seal import Seal, SealedItem, read_envelope, write_envelope
 from dragoman.providers.profile import TargetFacts
 from tests.dialects.openai_chat.replies import (
@@ -58,13 +58,13 @@ def called(seal: Seal, kind: str = "function") -> list[ReplyEvent]:
     return [BlockOpened(0, block), SealAttached(0, seal), ArgumentsDelta(0, "{}"), BlockClosed(0)]
 
 
-def read(*messages: Json) -> tuple[Turn, ...]:
+def read(*messages: Json) -> tuple[Message, ...]:
     body = msgspec.json.decode(msgspec.json.encode({"model": "m", "messages": list(messages)}))
-    return DIALECT.read_request(object_of(body), Losses()).turns
+    return DIALECT.read_request(object_of(body), Losses()).messages
 
 
-def sent(turns: tuple[Turn, ...], dialect: str = "anthropic") -> list[Json]:
-    request = Request(dialect=dialect, model="m", turns=turns)
+def sent(messages: tuple[Message, ...], dialect: str = "anthropic") -> list[Json]:
+    request = Request(dialect=dialect, model="m", messages=messages)
     return list_of(DIALECT.write_request(request, TargetFacts(dialect="openai_chat"), Losses())["messages"])
 
 
@@ -80,9 +80,9 @@ def test_a_foreign_seal_of_thought_is_wrapped_with_its_text() -> None:
 
 @pytest.mark.rule("H1", "H3")
 def test_a_wrapped_thought_comes_home_whole() -> None:
-    message = message_of(written(reply(*thought(FOREIGN))))
-    (turn,) = read(message)
-    assert turn.blocks == (
+    sent = message_of(written(reply(*thought(FOREIGN))))
+    (message,) = read(sent)
+    assert message.blocks == (
         Reasoning(parts=("one", "two"), seal=FOREIGN, at="messages[0].reasoning_details[0]"),
     )
 
@@ -99,11 +99,11 @@ def test_redacted_thought_comes_home_redacted() -> None:
 def test_an_envelope_without_text_seals_the_text_of_the_field() -> None:
     data = write_envelope([SealedItem(kind="reasoning", seal=FOREIGN)])
     details = [{"type": "reasoning.encrypted", "data": data, "index": 0}]
-    (turn,) = read({"role": "assistant", "reasoning_content": "said", "reasoning_details": details})
-    (block,) = turn.blocks
+    (message,) = read({"role": "assistant", "reasoning_content": "said", "reasoning_details": details})
+    (block,) = message.blocks
     assert isinstance(block, Reasoning)
     assert (block.parts, block.seal) == (("said",), FOREIGN)
-    assert turn.extras == {}
+    assert message.extras == {}
 
 
 @pytest.mark.rule("H6", "P42", "P43")
@@ -128,8 +128,8 @@ def test_googles_seal_rides_on_the_first_fragment_of_its_call_or_follows_it(is_l
 
 @pytest.mark.rule("H6")
 def test_googles_seal_comes_home_as_googles() -> None:
-    (turn,) = read(message_of(written(reply(*called(GOOGLE), cause="tool_calls"))))
-    (call,) = turn.blocks
+    (message,) = read(message_of(written(reply(*called(GOOGLE), cause="tool_calls"))))
+    (call,) = message.blocks
     assert isinstance(call, ToolCall)
     assert call.seal == Seal("gemini", "", "Z29vZ2xl")
     assert call.extras == {}
@@ -148,8 +148,8 @@ def test_googles_seal_that_comes_late_goes_in_a_fragment_of_its_own() -> None:
 def test_another_seal_of_a_call_comes_home_by_the_calls_id(kind: str) -> None:
     stream = written(reply(*called(FOREIGN, kind), cause="tool_calls"))
     assert DIALECT.check_stream(stream) == []
-    (turn,) = read(message_of(stream))
-    (call,) = turn.blocks
+    (message,) = read(message_of(stream))
+    (call,) = message.blocks
     assert isinstance(call, ToolCall)
     assert call.seal == FOREIGN
 
@@ -157,7 +157,7 @@ def test_another_seal_of_a_call_comes_home_by_the_calls_id(kind: str) -> None:
 def test_the_seal_of_a_call_may_come_in_the_message_before_it() -> None:
     data = write_envelope([SealedItem(kind="call", seal=FOREIGN, call_id="c1")])
     call = {"id": "c1", "type": "function", "function": {"name": "Read", "arguments": "{}"}}
-    turns = read(
+    messages = read(
         {
             "role": "assistant",
             "content": "Look.",
@@ -165,13 +165,13 @@ def test_the_seal_of_a_call_may_come_in_the_message_before_it() -> None:
         },
         {"role": "assistant", "tool_calls": [call]},
     )
-    (block,) = turns[1].blocks
+    (block,) = messages[1].blocks
     assert isinstance(block, ToolCall)
     assert block.seal == FOREIGN
 
 
 def test_the_seal_of_a_text_comes_home_to_the_text() -> None:
-    (turn,) = read(
+    (message,) = read(
         message_of(
             written(
                 reply(
@@ -183,7 +183,7 @@ def test_the_seal_of_a_text_comes_home_to_the_text() -> None:
             )
         )
     )
-    (block,) = turn.blocks
+    (block,) = message.blocks
     assert isinstance(block, Text)
     assert block.seal == GOOGLE
 
@@ -213,7 +213,7 @@ def test_a_native_seal_goes_back_to_its_issuer_as_the_entry_it_was(entry: Json) 
     texts = tuple(event.text for event in events if isinstance(event, ReasoningDelta))
     assert isinstance(block, Reasoning)
     whole = msgspec.structs.replace(block, parts=texts, seal=sealed, form="", extras={})
-    (message,) = sent((Turn(role="assistant", blocks=(whole, Text(text="So."))),))
+    (message,) = sent((Message(role="assistant", blocks=(whole, Text(text="So."))),))
     assert message[field] == [{**entry, "index": 0}]
 
 
@@ -227,11 +227,11 @@ def test_a_native_seal_reaches_a_client_of_this_dialect_as_the_entry_it_was(entr
 
 @pytest.mark.rule("R25", "H7")
 def test_reasoning_goes_back_as_text_only_to_targets_that_want_it() -> None:
-    turn = Turn(
+    message = Message(
         role="assistant",
         blocks=(Reasoning(parts=("a", "b"), at="here"), ToolCall(id="c", name="Read", arguments="{}")),
     )
-    request = Request(dialect="anthropic", model="m", turns=(turn,))
+    request = Request(dialect="anthropic", model="m", messages=(message,))
     losses = Losses()
     plain = DIALECT.write_request(request, TargetFacts(dialect="openai_chat"), losses)
     assert "reasoning_content" not in list_of(plain["messages"])[0]
@@ -259,8 +259,8 @@ def test_a_call_that_opens_with_its_seal_carries_it(seal: Seal, field: str) -> N
 
 def test_an_envelope_without_items_leaves_plain_thought() -> None:
     details = [{"type": "reasoning.encrypted", "data": write_envelope([])}]
-    (turn,) = read({"role": "assistant", "reasoning_content": "said", "reasoning_details": details})
-    assert turn.blocks == (
+    (message,) = read({"role": "assistant", "reasoning_content": "said", "reasoning_details": details})
+    assert message.blocks == (
         Reasoning(parts=("said",), raw=True, at="messages[0].reasoning_content", form="reasoning_content"),
     )
 

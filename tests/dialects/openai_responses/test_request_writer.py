@@ -17,13 +17,13 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Role, ToolChoice, Turn
+from dragoman.hub.request import Message, OutputFormat, ReasoningSettings, Request, Role, ToolChoice
 from dragoman.hub.seal import Seal
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
 from tests.dialects.openai_responses.replies import OWN
 
 TARGET = build_target_facts(Profile(dialect=OWN), "anthropic")
-HI = Turn(role="user", blocks=(Text(text="Hi."),))
+HI = Message(role="user", blocks=(Text(text="Hi."),))
 
 
 def write(request: Request, target: TargetFacts = TARGET, *, losses: int = 0) -> Json:
@@ -33,17 +33,17 @@ def write(request: Request, target: TargetFacts = TARGET, *, losses: int = 0) ->
     return body
 
 
-def asked(*turns: Turn, **settings: object) -> Request:
-    request = Request(dialect="anthropic", model="gpt-x", turns=turns)
+def asked(*messages: Message, **settings: object) -> Request:
+    request = Request(dialect="anthropic", model="gpt-x", messages=messages)
     return msgspec.structs.replace(request, **settings)
 
 
-def turn(role: Role, *blocks: AnyBlock) -> Turn:
-    return Turn(role=role, blocks=blocks)
+def build_message(role: Role, *blocks: AnyBlock) -> Message:
+    return Message(role=role, blocks=blocks)
 
 
-def items(*turns: Turn, target: TargetFacts = TARGET, losses: int = 0) -> object:
-    return write(asked(*turns), target, losses=losses)["input"]
+def items(*messages: Message, target: TargetFacts = TARGET, losses: int = 0) -> object:
+    return write(asked(*messages), target, losses=losses)["input"]
 
 
 @pytest.mark.rule("R31", "C6")
@@ -56,10 +56,10 @@ def test_a_plain_request_adds_only_store_false() -> None:
 
 
 @pytest.mark.rule("R23", "C14", "C24", "H38", "H40")
-def test_leading_system_turns_are_instructions_and_later_ones_keep_their_place() -> None:
-    system = turn("system", Text(text="One."), Text(text="Two."))
-    later = turn("system", Text(text="Note."))
-    body = write(asked(system, turn("developer", Text(text="Three.")), HI, later))
+def test_leading_system_messages_are_instructions_and_later_ones_keep_their_place() -> None:
+    system = build_message("system", Text(text="One."), Text(text="Two."))
+    later = build_message("system", Text(text="Note."))
+    body = write(asked(system, build_message("developer", Text(text="Three.")), HI, later))
     assert body["instructions"] == "One.\nTwo.\nThree."
     assert isinstance(body["input"], list)
     assert body["input"][1] == {
@@ -75,7 +75,7 @@ def test_leading_system_turns_are_instructions_and_later_ones_keep_their_place()
 
 @pytest.mark.rule("P68")
 def test_a_conversation_of_instructions_alone_still_has_an_input() -> None:
-    body = write(asked(turn("system", Text(text="Be brief."))))
+    body = write(asked(build_message("system", Text(text="Be brief."))))
     assert "instructions" not in body
     assert body["input"] == [{"type": "message", "role": "developer", "content": "Be brief."}]
 
@@ -84,13 +84,13 @@ def test_a_conversation_of_instructions_alone_still_has_an_input() -> None:
 def test_calls_and_results_are_items_in_their_order() -> None:
     written = items(
         HI,
-        turn(
+        build_message(
             "assistant",
             Text(text="Looking."),
             ToolCall(id="toolu_1", name="ls", arguments='{"a": 1}'),
             ToolCall(id="toolu_2", name="pwd"),
         ),
-        turn(
+        build_message(
             "tool",
             ToolResult(call_id="toolu_1", content=(Text(text="a"), Text(text="b"))),
             ToolResult(call_id="toolu_2"),
@@ -116,8 +116,10 @@ def test_media_are_parts_in_messages_and_results() -> None:
     pdf = Media(kind="document", media_type="application/pdf", data="BBBB")
     note = Media(kind="document", media_type="text/plain", text="Words.", title="Notes")
     written = items(
-        turn("user", png, pdf, note, Media(kind="document", url="https://e.org/a.pdf", title="a.pdf")),
-        turn("tool", ToolResult(call_id="c", content=(Text(text="See:"), png))),
+        build_message(
+            "user", png, pdf, note, Media(kind="document", url="https://e.org/a.pdf", title="a.pdf")
+        ),
+        build_message("tool", ToolResult(call_id="c", content=(Text(text="See:"), png))),
     )
     assert isinstance(written, list)
     picture = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "low"}
@@ -139,7 +141,7 @@ def test_reasoning_returns_only_to_the_issuer_of_its_seal() -> None:
     mine = Reasoning(parts=("Hm.",), raw=True, seal=Seal(OWN, "", "gAAA"), extras={"id": "rs_1"})
     theirs = Reasoning(parts=("Hm.",), seal=Seal("anthropic", "", "x"))
     bare = Reasoning(parts=("Hm.",))
-    written = items(HI, turn("assistant", mine, theirs, bare, Text(text="Hi.")), losses=2)
+    written = items(HI, build_message("assistant", mine, theirs, bare, Text(text="Hi.")), losses=2)
     assert isinstance(written, list)
     assert [item["type"] for item in written] == ["message", "reasoning", "message"]
     assert written[1] == {
@@ -152,13 +154,13 @@ def test_reasoning_returns_only_to_the_issuer_of_its_seal() -> None:
 @pytest.mark.rule("H26", "H22", "H25")
 def test_every_kind_of_call_has_its_items() -> None:
     written = items(
-        turn(
+        build_message(
             "assistant",
             ToolCall(id="a", name="exec", kind="custom", arguments="x = 1"),
             ToolCall(id="b", name="shell", kind="shell", arguments='{"commands":["ls"]}'),
             ToolCall(id="c", name="tool_search", kind="tool_search", arguments='{"query":"x"}'),
         ),
-        turn(
+        build_message(
             "tool",
             ToolResult(call_id="a", kind="custom", content=(Text(text="1"),)),
             ToolResult(call_id="b", kind="shell", content=(Text(text="a"),)),
@@ -184,13 +186,14 @@ def test_every_kind_of_call_has_its_items() -> None:
 
 def test_blocks_that_have_no_item_are_losses_and_no_crash() -> None:
     written = items(
-        turn("assistant", HostedCall(id="x", tool="web_search"), Media(kind="video", data="AAAA")), losses=2
+        build_message("assistant", HostedCall(id="x", tool="web_search"), Media(kind="video", data="AAAA")),
+        losses=2,
     )
     assert written == []
 
 
 def test_a_refusal_is_one_in_an_assistants_message() -> None:
-    written = items(turn("assistant", Refusal(text="No.")))
+    written = items(build_message("assistant", Refusal(text="No.")))
     assert isinstance(written, list)
     assert written[0]["content"] == [{"type": "refusal", "refusal": "No."}]
 
@@ -347,7 +350,7 @@ def test_the_targets_model_comes_before_the_clients() -> None:
 
 
 def test_forms_and_extras_of_others_are_not_written() -> None:
-    strange = Turn(
+    strange = Message(
         role="user",
         blocks=(Text(text="Hi.", form="strange", extras={"cache_control": {}}),),
         form="string untyped",
@@ -361,6 +364,6 @@ def test_forms_and_extras_of_others_are_not_written() -> None:
 @pytest.mark.rule("H12")
 @pytest.mark.parametrize("broken", ['{"a": "b', "[1]", "null", "rm -rf"])
 def test_arguments_that_are_no_object_are_wrapped_in_one(broken: str) -> None:
-    written = items(HI, turn("assistant", ToolCall(id="1", name="Now", arguments=broken)), losses=1)
+    written = items(HI, build_message("assistant", ToolCall(id="1", name="Now", arguments=broken)), losses=1)
     assert isinstance(written, list)
     assert msgspec.json.decode(written[1]["arguments"]) == {"text": broken}

@@ -22,7 +22,7 @@ from dragoman.hub.blocks import (
 )
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.hub.seal import Seal
 from dragoman.providers.profile import Profile, build_target_facts
 from tests.dialects.openai_responses.replies import OWN
@@ -39,27 +39,27 @@ def read(body: Json) -> Request:
     return request
 
 
-def turns(*items: Json) -> Sequence[Turn]:
-    return read({"model": "m", "input": list(items)}).turns
+def read_messages(*items: Json) -> Sequence[Message]:
+    return read({"model": "m", "input": list(items)}).messages
 
 
 def only_block(item: Json) -> tuple[str, AnyBlock]:
-    (turn,) = turns(item)
-    (block,) = turn.blocks
-    return turn.role, block
+    (message,) = read_messages(item)
+    (block,) = message.blocks
+    return message.role, block
 
 
-def test_an_input_that_is_a_text_is_a_users_turn() -> None:
-    (turn,) = read({"model": "m", "input": "Hi."}).turns
-    assert (turn.role, turn.blocks) == ("user", (Text(text="Hi.", at="input"),))
+def test_an_input_that_is_a_text_is_a_users_message() -> None:
+    (message,) = read({"model": "m", "input": "Hi."}).messages
+    assert (message.role, message.blocks) == ("user", (Text(text="Hi.", at="input"),))
 
 
 @pytest.mark.rule("R22")
-def test_instructions_are_the_leading_system_turn_and_empty_ones_are_none() -> None:
-    first, second = read({"model": "m", "instructions": "Be brief.", "input": "Hi."}).turns
+def test_instructions_are_the_leading_system_message_and_empty_ones_are_none() -> None:
+    first, second = read({"model": "m", "instructions": "Be brief.", "input": "Hi."}).messages
     assert (first.role, first.form, second.role) == ("system", "top", "user")
     for nothing in ("", None):
-        assert len(read({"model": "m", "instructions": nothing, "input": "Hi."}).turns) == 1
+        assert len(read({"model": "m", "instructions": nothing, "input": "Hi."}).messages) == 1
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_instructions_are_the_leading_system_turn_and_empty_ones_are_none() -> N
     ],
 )
 def test_messages_are_written_as_they_were_read(item: Json) -> None:
-    (turn,) = turns(item)
-    assert turn.role == item["role"]
+    (message,) = read_messages(item)
+    assert message.role == item["role"]
 
 
 @pytest.mark.rule("H46", "H45", "R130")
@@ -136,9 +136,9 @@ def test_images_and_files_have_data_an_address_or_an_id() -> None:
         {"type": "input_file", "file_data": "data:application/pdf;base64,BBBB", "filename": "a.pdf"},
         {"type": "input_file", "file_url": "https://e.org/a.pdf"},
     ]
-    (turn,) = turns({"role": "user", "content": parts})
+    (message,) = read_messages({"role": "user", "content": parts})
     assert [
-        (b.kind, b.media_type, b.data, b.url, b.file_id) for b in turn.blocks if isinstance(b, Media)
+        (b.kind, b.media_type, b.data, b.url, b.file_id) for b in message.blocks if isinstance(b, Media)
     ] == [
         ("image", "image/png", "AAAA", "", ""),
         ("image", "", "", "https://e.org/a.png", ""),
@@ -376,9 +376,9 @@ def test_hosted_items_can_be_read_by_others() -> None:
         },
         {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "AAAA"},
     ]
-    found = turns(*items)
-    calls = [b for turn in found for b in turn.blocks if isinstance(b, HostedCall)]
-    results = [b for turn in found for b in turn.blocks if isinstance(b, HostedResult)]
+    found = read_messages(*items)
+    calls = [b for message in found for b in message.blocks if isinstance(b, HostedCall)]
+    results = [b for message in found for b in message.blocks if isinstance(b, HostedResult)]
     assert [block.tool for block in calls] == ["web_search", "code_execution", "file_search", "mcp"]
     assert [(block.text, block.is_error) for block in results] == [
         ("https://e.org", False),

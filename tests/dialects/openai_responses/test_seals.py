@@ -8,7 +8,7 @@ from dragoman.hub.blocks import AnyBlock, Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Turn
+from dragoman.hub.request import Message
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
 from dragoman.providers.profile import Profile, build_target_facts
 from tests.dialects.openai_responses.replies import OWN, output_of, write
@@ -18,13 +18,13 @@ SIGNATURE = Seal("anthropic", "claude-x", "c2lnbmVk")
 THOUGHT_SIGNATURE = Seal("gemini", "gemini-x", "dGhvdWdodA")
 
 
-def turns(*items: Json, losses: Losses | None = None) -> tuple[Turn, ...]:
+def read_messages(*items: Json, losses: Losses | None = None) -> tuple[Message, ...]:
     body: Json = {"model": "m", "input": [dict(item) for item in items]}
-    return DIALECT.read_request(body, Losses() if losses is None else losses).turns
+    return DIALECT.read_request(body, Losses() if losses is None else losses).messages
 
 
 def blocks(*items: Json) -> list[AnyBlock]:
-    return [block for turn in turns(*items) for block in turn.blocks]
+    return [block for message in read_messages(*items) for block in message.blocks]
 
 
 def reasoning(*carried: SealedItem, summary: str = "") -> Json:
@@ -56,7 +56,7 @@ def test_an_empty_envelope_means_reasoning_without_a_seal() -> None:
     (block,) = blocks(reasoning(summary="Shown."))
     assert isinstance(block, Reasoning)
     assert (block.parts, block.seal) == (("Shown.",), None)
-    assert turns(reasoning()) == ()
+    assert read_messages(reasoning()) == ()
 
 
 @pytest.mark.rule("P46", "P48")
@@ -98,8 +98,8 @@ def test_a_seal_for_a_text_is_put_on_the_models_last_text() -> None:
 def test_a_damaged_envelope_is_a_loss_and_the_text_stays() -> None:
     losses = Losses()
     item = {**reasoning(summary="Shown."), "encrypted_content": "dgm1.broken"}
-    (turn,) = turns(item, losses=losses)
-    (block,) = turn.blocks
+    (message,) = read_messages(item, losses=losses)
+    (block,) = message.blocks
     assert isinstance(block, Reasoning)
     assert (block.parts, block.seal) == (("Shown.",), None)
     assert [loss.path for loss in losses] == ["input[0].encrypted_content"]

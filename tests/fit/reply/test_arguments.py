@@ -24,7 +24,7 @@ from dragoman.hub.fold import fold
 from dragoman.hub.loss import Losses
 from dragoman.wire.partial_json import parse_object
 from tests.dialects.strategies import argument_texts, replies
-from tests.fit.building import request, turn
+from tests.fit.building import build_message, request
 from tests.fit.reply.running import (
     OBJECTS,
     PLAIN,
@@ -206,7 +206,7 @@ def test_arguments_that_come_with_the_opening_are_judged_alike() -> None:
 
 
 def test_the_stage_is_there_only_for_clients_that_need_it() -> None:
-    asked = request(turn("user", "Hi"), dialect="anthropic")
+    asked = request(build_message("user", "Hi"), dialect="anthropic")
     assert any(isinstance(stage, ArgumentsStage) for stage in stages_for(asked, "openai_chat", OBJECTS))
     assert not any(isinstance(stage, ArgumentsStage) for stage in stages_for(asked, "openai_chat", PLAIN))
     assert list(map(type, stages_for(asked, "anthropic", OBJECTS))) == [ArgumentsStage]

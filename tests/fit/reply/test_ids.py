@@ -7,7 +7,7 @@ from dragoman.fit.ids import SAFE
 from dragoman.hub.blocks import ToolCall
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from tests.fit.building import call, request, result, target_for, turn
+from tests.fit.building import build_message, call, request, result, target_for
 from tests.fit.reply.running import call_block, calls_in, reply_of, stages_for, through
 
 
@@ -17,7 +17,7 @@ def ids_of(asked: Request, upstream: str, *ids: str) -> list[str]:
     return [each.id for each in calls_in(through(stages_for(asked, upstream), events))]
 
 
-FRESH = request(turn("user", "Hi"), dialect="anthropic")
+FRESH = request(build_message("user", "Hi"), dialect="anthropic")
 
 
 @pytest.mark.rule("R30")
@@ -27,7 +27,9 @@ def test_safe_ids_are_passed_on() -> None:
 
 @pytest.mark.rule("H16", "H17", "P43")
 def test_ids_that_are_not_safe_or_not_new_become_so() -> None:
-    asked = request(turn("user", "Hi"), turn("assistant", call("call_0")), dialect="anthropic")
+    asked = request(
+        build_message("user", "Hi"), build_message("assistant", call("call_0")), dialect="anthropic"
+    )
     ids = ids_of(asked, "openai_chat", "call_0", "call_0", "functions.Read:0", "", "x" * 90)
     assert len({*ids, "call_0"}) == 6
     assert all(map(SAFE.fullmatch, ids))
@@ -36,27 +38,35 @@ def test_ids_that_are_not_safe_or_not_new_become_so() -> None:
 @pytest.mark.rule("H16", "H17")
 def test_the_upstream_gets_its_own_id_back() -> None:
     (first,) = ids_of(FRESH, "openai_chat", "functions.Read:0")
-    history = (turn("user", "Hi"), turn("assistant", call(first)), turn("user", result(first)))
+    history = (
+        build_message("user", "Hi"),
+        build_message("assistant", call(first)),
+        build_message("user", result(first)),
+    )
     again = fit(request(*history, dialect="anthropic"), target_for("openai_chat", "anthropic"), Losses())
-    assert isinstance(again.turns[1].blocks[0], ToolCall)
-    assert again.turns[1].blocks[0].id == "functions.Read:0"
+    assert isinstance(again.messages[1].blocks[0], ToolCall)
+    assert again.messages[1].blocks[0].id == "functions.Read:0"
 
 
 @pytest.mark.rule("H17")
-def test_an_upstream_that_begins_anew_with_each_reply_is_reported_apart_over_turns() -> None:
+def test_an_upstream_that_begins_anew_with_each_reply_is_reported_apart_over_messages() -> None:
     asked = FRESH
     for _ in range(3):
         (call_id,) = ids_of(asked, "openai_chat", "call_0")
-        turns = (*asked.turns, turn("assistant", call(call_id)), turn("user", result(call_id)))
-        asked = request(*turns, dialect="anthropic")
+        messages = (
+            *asked.messages,
+            build_message("assistant", call(call_id)),
+            build_message("user", result(call_id)),
+        )
+        asked = request(*messages, dialect="anthropic")
     sent = fit(asked, target_for("openai_chat", "anthropic"), Losses())
-    ids = [block.id for each in sent.turns for block in each.blocks if isinstance(block, ToolCall)]
+    ids = [block.id for each in sent.messages for block in each.blocks if isinstance(block, ToolCall)]
     assert len(set(ids)) == 3
     assert ids[0] == "call_0"
 
 
 def test_a_client_of_the_upstreams_own_dialect_gets_its_ids() -> None:
-    asked = request(turn("user", "Hi"), dialect="openai_chat")
+    asked = request(build_message("user", "Hi"), dialect="openai_chat")
     assert stages_for(asked, "openai_chat") == []
 
 

@@ -5,7 +5,7 @@ import pytest
 from dragoman.hub.blocks import Tool, ToolCall, ToolKind
 from dragoman.hub.events import ArgumentsDelta
 from dragoman.hub.request import Request
-from tests.fit.building import call, function, request, turn
+from tests.fit.building import build_message, call, function, request
 from tests.fit.reply.running import call_block, calls_in, reply_of, stages_for, through
 
 LONG = "mcp__" + "s" * 80 + "__read"
@@ -13,7 +13,7 @@ PATCH = Tool(name="apply_patch", kind="custom", description="Edits.")
 
 
 def asking(*tools: Tool) -> Request:
-    return request(turn("user", "Hi"), tools=tools, dialect="openai_responses")
+    return request(build_message("user", "Hi"), tools=tools, dialect="openai_responses")
 
 
 def called(asked: Request, name: str, *pieces: str, upstream: str = "openai_chat") -> ToolCall:
@@ -77,7 +77,7 @@ def test_a_call_that_opens_with_its_arguments_is_unwrapped_too() -> None:
 
 @pytest.mark.rule("H22")
 def test_an_upstream_that_knows_free_text_sends_it_bare() -> None:
-    asked = request(turn("user", "Hi"), tools=(PATCH,), dialect="openai_chat")
+    asked = request(build_message("user", "Hi"), tools=(PATCH,), dialect="openai_chat")
     bare = ToolCall(id="c1", name="apply_patch", kind="custom")
     events = reply_of(call_block(0, bare, "*** Begin"), cause="tool_calls")
     (after,) = calls_in(through(stages_for(asked, "openai_responses"), events))
@@ -99,5 +99,7 @@ def test_a_function_that_is_called_like_a_built_in_is_reported_apart() -> None:
 
 @pytest.mark.rule("R21")
 def test_a_tool_that_is_only_in_the_history_is_known_too() -> None:
-    asked = request(turn("user", "Hi"), turn("assistant", call("1", LONG)), dialect="anthropic")
+    asked = request(
+        build_message("user", "Hi"), build_message("assistant", call("1", LONG)), dialect="anthropic"
+    )
     assert called(asked, "mcp__read").name == LONG

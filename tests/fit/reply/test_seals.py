@@ -22,7 +22,7 @@ from dragoman.hub.events import (
 from dragoman.hub.fold import fold
 from dragoman.hub.seal import Seal
 from tests.dialects.strategies import replies
-from tests.fit.building import request, turn
+from tests.fit.building import build_message, request
 from tests.fit.reply.running import BARE_CALLS, PLAIN, block, call_block, recut, reply_of, stages_for, through
 
 SEAL = Seal("gemini", "m", "proof")
@@ -98,7 +98,7 @@ def test_a_call_that_never_got_further_is_still_reported_of() -> None:
 
 
 def test_the_stage_is_there_only_for_clients_that_need_it() -> None:
-    asked = request(turn("user", "Hi"), dialect="anthropic")
+    asked = request(build_message("user", "Hi"), dialect="anthropic")
     assert any(isinstance(stage, SealsStage) for stage in stages_for(asked, "gemini", BARE_CALLS))
     assert not any(isinstance(stage, SealsStage) for stage in stages_for(asked, "gemini", PLAIN))
 

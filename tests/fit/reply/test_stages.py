@@ -15,7 +15,7 @@ from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import fold
 from dragoman.hub.request import Request
 from tests.dialects.strategies import replies
-from tests.fit.building import DIALECTS, function, request, target_for, turn
+from tests.fit.building import DIALECTS, build_message, function, request, target_for
 from tests.fit.reply.running import ANTHROPIC, recut, through
 from tests.fit.strategies import requests
 
@@ -24,7 +24,7 @@ traits = st.builds(ClientTraits, seals_on_calls=st.booleans(), object_arguments=
 
 def test_the_order_of_the_stages() -> None:
     asked = request(
-        turn("user", "Hi"),
+        build_message("user", "Hi"),
         tools=(function("a.b"), Tool(name="patch", kind="custom")),
         stop=tuple("abcdef"),
         dialect="anthropic",
@@ -38,14 +38,16 @@ def test_the_order_of_the_stages() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_at_home_there_is_nothing_to_undo_and_only_arguments_are_watched(dialect: str) -> None:
     tools = (function("Read"), Tool(name="patch", kind="custom"), Tool(name="shell", kind="shell"))
-    asked = request(turn("user", "Hi"), tools=tools, stop=("a",), dialect=dialect)
+    asked = request(build_message("user", "Hi"), tools=tools, stop=("a",), dialect=dialect)
     found = build_restoration(asked, target_for(dialect, dialect))
     assert found == Restoration(foreign=False)
     assert list(map(type, build_reply_stages(found, client=ANTHROPIC))) == [ArgumentsStage]
 
 
 def test_a_restoration_is_the_same_each_time() -> None:
-    asked = request(turn("user", "Hi"), tools=(function("a.b"), function("a:b")), dialect="anthropic")
+    asked = request(
+        build_message("user", "Hi"), tools=(function("a.b"), function("a:b")), dialect="anthropic"
+    )
     target = target_for("openai_chat", "anthropic")
     assert build_restoration(asked, target) == build_restoration(asked, target)
 

@@ -23,7 +23,7 @@ from dragoman.hub.events import (
 from dragoman.hub.fold import fold
 from dragoman.hub.usage import Usage
 from tests.dialects.strategies import replies
-from tests.fit.building import request, turn
+from tests.fit.building import build_message, request
 from tests.fit.reply.running import block, call_block, joined, recut, reply_of, stages_for, through
 
 BROKEN = Failure(kind="overloaded", message="gone")
@@ -145,7 +145,7 @@ def test_a_cancelled_reply_stays_cancelled() -> None:
 
 @pytest.mark.rule("H55")
 def test_the_stage_is_there_only_when_it_is_needed() -> None:
-    asked = request(turn("user", "Hi"), stop=("END",), dialect="anthropic")
+    asked = request(build_message("user", "Hi"), stop=("END",), dialect="anthropic")
     assert any(isinstance(stage, StopsStage) for stage in stages_for(asked, "openai_responses"))
     assert not any(isinstance(stage, StopsStage) for stage in stages_for(asked, "openai_chat"))
 

@@ -30,7 +30,7 @@ from dragoman.hub.rounds import RoundJoiner
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
 from tests.dialects.strategies import replies
-from tests.fit.building import request, turn
+from tests.fit.building import build_message, request
 from tests.fit.reply.running import block, calls_in, recut, reply_of, through
 from tests.governance.running import RecordedInterventions, a_call
 
@@ -220,7 +220,7 @@ def rounds_of(
     """What the client gets of replies to one request after another, as long as they are asked for."""
     rounds = RoundJoiner()
     out: list[ReplyEvent] = []
-    asked = request(turn("user", "clean up"))
+    asked = request(build_message("user", "clean up"))
     lengths = []
     for events in replies_:
         stage = guard(on_denied="model")
@@ -231,7 +231,7 @@ def rounds_of(
         if not rounds.waits:
             break
         asked = rounds.next_request(asked)
-        lengths.append(len(asked.turns))
+        lengths.append(len(asked.messages))
     checker = GrammarChecker()
     for event in out:
         checker.check(event)
@@ -266,7 +266,7 @@ def test_the_next_request_shows_the_call_and_why_it_was_denied() -> None:
     for event in reply_of(block(0, Text(text=""), "I will."), shell(RM, index=1), cause="tool_calls"):
         for each in stage.feed(event):
             rounds.feed(each)
-    *_, spoken, answer = rounds.next_request(request(turn("user", "clean up"))).turns
+    *_, spoken, answer = rounds.next_request(request(build_message("user", "clean up"))).messages
     assert spoken.role == "assistant"
     assert [type(each) for each in spoken.blocks] == [Text, ToolCall]
     (result,) = answer.blocks

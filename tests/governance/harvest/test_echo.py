@@ -15,9 +15,9 @@ from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import fold
 from dragoman.hub.ids import IdSource
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.wire.fields import encode
-from tests.fit.building import call, request, result, turn
+from tests.fit.building import build_message, call, request, result
 from tests.governance.harvest.running import cuts_of, reply_of
 from tests.governance.harvest.test_quotations import CALLS
 
@@ -57,7 +57,9 @@ def after_reading(*contents: str) -> Request:
     """A request in which the model has read a file; the id shows that the call may have been harvested."""
     call_id = IdSource("before").make("call_")
     return request(
-        turn("user", "read a"), turn("assistant", call(call_id)), turn("tool", result(call_id, *contents))
+        build_message("user", "read a"),
+        build_message("assistant", call(call_id)),
+        build_message("tool", result(call_id, *contents)),
     )
 
 
@@ -87,13 +89,15 @@ def test_a_call_that_a_tool_result_contains_is_text(family: str, content: str) -
 
 @pytest.mark.rule("G3")
 def test_a_call_that_the_user_wrote_is_text() -> None:
-    asked = request(turn("user", f"What does this mean?\n{INJECTED}"))
+    asked = request(build_message("user", f"What does this mean?\n{INJECTED}"))
     assert calls_in(asked, [INJECTED]) == []
 
 
 @pytest.mark.rule("G3")
 def test_a_call_that_only_the_system_prompt_shows_is_a_call() -> None:
-    asked = request(turn("system", f"Call tools like this:\n{INJECTED}"), turn("user", "go on"))
+    asked = request(
+        build_message("system", f"Call tools like this:\n{INJECTED}"), build_message("user", "go on")
+    )
     assert [each.name for each in calls_in(asked, [INJECTED])] == ["Bash"]
 
 
@@ -117,11 +121,14 @@ def test_no_repeated_text_becomes_a_call(family: str, before: str, data: st.Data
 @pytest.mark.rule("G3")
 @pytest.mark.parametrize("call_id", ["call_abc", "toolu_01A", "chatcmpl-tool-77", "123456789"])
 def test_a_server_that_makes_calls_itself_is_not_harvested_under_auto(call_id: str) -> None:
-    turns: list[Turn] = [turn("assistant", call(call_id)), turn("tool", result(call_id, "x"))]
-    asked = request(turn("user", "read a"), *turns)
+    messages: list[Message] = [
+        build_message("assistant", call(call_id)),
+        build_message("tool", result(call_id, "x")),
+    ]
+    asked = request(build_message("user", "read a"), *messages)
     assert calls_in(asked, [INJECTED], "auto") == []
     assert len(calls_in(asked, [INJECTED], "hermes")) == 1
-    later = request(*asked.turns, turn("assistant", "Done."), turn("user", "and b"))
+    later = request(*asked.messages, build_message("assistant", "Done."), build_message("user", "and b"))
     assert len(calls_in(later, [INJECTED], "auto")) == 1
 
 
@@ -130,7 +137,7 @@ def test_a_server_that_makes_calls_itself_is_not_harvested_under_auto(call_id: s
     "call_id", [IdSource("").make("call_"), "functions.Bash:0", "dgi_ZnVuY3Rpb25zLkJhc2g6MA"]
 )
 def test_calls_that_may_have_been_harvested_do_not_end_the_harvest(call_id: str) -> None:
-    assert not RequestText(request(turn("assistant", call(call_id)))).has_server_calls
+    assert not RequestText(request(build_message("assistant", call(call_id)))).has_server_calls
 
 
 @pytest.mark.rule("G8")

@@ -92,7 +92,7 @@ def test_text_without_markers_passes_unchanged_and_at_once(family: str, pieces: 
         come = "".join(pieces[:count])
         assert come.startswith(given_out)
         waiting = come[len(given_out) :]
-        # Only what may yet turn out to be layout before a marker waits.
+        # Only what may yet message out to be layout before a marker waits.
         assert not waiting.strip("\r\n") or not come.strip()
     for event in harvest.feed(BlockClosed(0)):
         given_out += event.text if isinstance(event, TextDelta) else ""

@@ -37,7 +37,7 @@ class ContentWriter:
     """Writes the blocks of one request.
 
     `same_dialect`: the request is of this dialect. `issuers`: the vendors whose seals the target accepts.
-    `replays`: the target requires the thinking of earlier turns, signed or not.
+    `replays`: the target requires the thinking of earlier messages, signed or not.
     """
 
     def __init__(

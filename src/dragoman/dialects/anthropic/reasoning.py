@@ -25,7 +25,7 @@ class SealReader:
         self._of_calls: dict[str, Seal] = {}
 
     def read(self, kind: str, fields: Fields, at: str, blocks: list[AnyBlock]) -> None:
-        """Add the content of a thinking block to the blocks of its turn; `fields` has no `type` any more."""
+        """Add the content of a thinking block to its message; `fields` has no `type` any more."""
         cache = read_cache(fields)
         text = fields.text("thinking") if kind == "thinking" else ""
         sealed = take_text(fields.rest(), SEAL_FIELDS[kind])
@@ -62,7 +62,7 @@ class SealReader:
         return text
 
     def attach_to_calls(self, blocks: list[AnyBlock]) -> None:
-        """Give the kept seals to the calls of a turn."""
+        """Give the kept seals to the calls of a message."""
         if not self._of_calls:
             return
         for position, block in enumerate(blocks):
@@ -85,7 +85,7 @@ def write_reasoning(
 ) -> Json | None:
     """Write a thinking block; None if Anthropic would reject it because it did not sign it.
 
-    `replays`: the server requires the thinking of earlier turns and does not check signatures.
+    `replays`: the server requires the thinking of earlier messages and does not check signatures.
     """
     seal = block.seal
     kind = "redacted_thinking" if block.redacted else "thinking"

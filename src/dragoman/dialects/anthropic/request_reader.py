@@ -1,7 +1,7 @@
 """Reads a body of `POST /v1/messages` into a hub request.
 
-Known fields are taken out of the body; the rest becomes the extras. The system prompt becomes the first turn,
-with a form that starts with `top`; the form of a `system` message starts with `inline`.
+Known fields are taken out of the body; the rest becomes the extras. The system prompt becomes the first
+message, with a form that starts with `top`; the form of a `system` message starts with `inline`.
 """
 
 from dragoman.dialects.anthropic.content_reader import ContentReader
@@ -11,7 +11,7 @@ from dragoman.dialects.anthropic.tools import read_choice, read_tool
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import Tool
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Role, Turn
+from dragoman.hub.request import Message, Request, Role
 from dragoman.wire.fields import Fields
 
 ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
@@ -33,7 +33,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     fields = Fields(body)
     name = fields.text("model") if not model else fields.text_or("model", model)
     notes: list[str] = []
-    turns = _read_turns(fields, notes)
+    messages = _read_messages(fields, notes)
     max_tokens = fields.integer("max_tokens")
     if max_tokens < 0:
         raise fields.error("expected an integer of at least 0", "max_tokens")
@@ -52,7 +52,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     return Request(
         dialect=NAME,
         model=name,
-        turns=turns,
+        messages=messages,
         tools=_read_tools(fields, notes),
         tool_choice=tool_choice,
         parallel_calls=parallel,
@@ -81,30 +81,30 @@ def _collect_extras(fields: Fields, output: Fields | None) -> Json:
     return extras
 
 
-def _read_turns(fields: Fields, notes: list[str]) -> tuple[Turn, ...]:
+def _read_messages(fields: Fields, notes: list[str]) -> tuple[Message, ...]:
     content = ContentReader()
-    turns: list[Turn] = []
+    messages: list[Message] = []
     system = fields.rest().get("system")
     if system == "" or system == []:
         notes.append(build_empty_note("system", fields.raw("system")))
     elif system is not None:
         blocks, form = content.read(fields, "system")
-        turns.append(Turn(role="system", blocks=blocks, at="system", form=f"top {form}".strip()))
-    messages = fields.objects("messages")
-    if not messages:
+        messages.append(Message(role="system", blocks=blocks, at="system", form=f"top {form}".strip()))
+    items = fields.objects("messages")
+    if not items:
         raise fields.error("expected at least one message, got an empty array", "messages")
-    turns += [_read_message(message, content) for message in messages]
-    return tuple(turns)
+    messages += [_read_message(item, content) for item in items]
+    return tuple(messages)
 
 
-def _read_message(message: Fields, content: ContentReader) -> Turn:
+def _read_message(message: Fields, content: ContentReader) -> Message:
     role = ROLES.get(message.text("role"))
     if role is None:
         raise message.error('expected "user", "assistant" or "system"', "role")
     blocks, form = content.read(message, "content")
     if role == "system":
         form = f"inline {form}".strip()
-    return Turn(role=role, blocks=blocks, at=message.path, form=form, extras=message.rest())
+    return Message(role=role, blocks=blocks, at=message.path, form=form, extras=message.rest())
 
 
 def _read_tools(fields: Fields, notes: list[str]) -> tuple[Tool, ...]:

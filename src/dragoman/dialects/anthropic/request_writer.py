@@ -1,7 +1,7 @@
 """Writes a hub request as a body of `POST /v1/messages`.
 
-Leading system turns become `system`. In requests of other dialects the tool results come first in their
-turn, as the API requires.
+Leading system messages become `system`. In requests of other dialects the tool results come first in their
+message, as the API requires.
 """
 
 from dragoman.dialects.anthropic.content_writer import ContentWriter
@@ -11,7 +11,7 @@ from dragoman.dialects.anthropic.tools import write_choice, write_tool
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import ToolResult
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.providers.profile import TargetFacts
 
 ROLES = {
@@ -35,12 +35,12 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
     body: Json = {"model": target.model or request.model}
     if request.max_tokens is not None:
         body["max_tokens"] = request.max_tokens
-    leading = _leading_system(request.turns, same_dialect=same_dialect)
+    leading = _leading_system(request.messages, same_dialect=same_dialect)
     _write_system(leading, writer, losses, body, same_dialect=same_dialect)
     body["messages"] = [
-        message
-        for turn in request.turns[len(leading) :]
-        if (message := _write_message(turn, writer, same_dialect=same_dialect)) is not None
+        written
+        for message in request.messages[len(leading) :]
+        if (written := _write_message(message, writer, same_dialect=same_dialect)) is not None
     ]
     tools = [write_tool(tool, losses, same_dialect=same_dialect) for tool in request.tools]
     if any(tools):
@@ -55,40 +55,40 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
     return body
 
 
-def _leading_system(turns: tuple[Turn, ...], *, same_dialect: bool) -> tuple[Turn, ...]:
-    """The leading system turns, up to the first one that the client sent as a message."""
-    for position, turn in enumerate(turns):
-        if ROLES[turn.role] != "system" or (same_dialect and turn.form.startswith("inline")):
-            return turns[:position]
-    return turns
+def _leading_system(messages: tuple[Message, ...], *, same_dialect: bool) -> tuple[Message, ...]:
+    """The leading system messages, up to the first one that the client sent as a message."""
+    for position, message in enumerate(messages):
+        if ROLES[message.role] != "system" or (same_dialect and message.form.startswith("inline")):
+            return messages[:position]
+    return messages
 
 
 def _write_system(
-    turns: tuple[Turn, ...], writer: ContentWriter, losses: Losses, body: Json, *, same_dialect: bool
+    messages: tuple[Message, ...], writer: ContentWriter, losses: Losses, body: Json, *, same_dialect: bool
 ) -> None:
-    if not turns:
+    if not messages:
         return
-    if same_dialect and len(turns) == 1:
-        body["system"] = writer.write_content(turns[0].blocks, turns[0].form)
+    if same_dialect and len(messages) == 1:
+        body["system"] = writer.write_content(messages[0].blocks, messages[0].form)
         return
     written = []
-    for turn in turns:
-        for block in writer.write_blocks(turn.blocks):
+    for message in messages:
+        for block in writer.write_blocks(message.blocks):
             if same_dialect or block["type"] == "text":
                 written.append(block)
             else:
-                losses.add(turn.at, "Anthropic takes nothing but text in the system prompt")
+                losses.add(message.at, "Anthropic takes nothing but text in the system prompt")
     if len(written) == 1 and written[0].keys() == {"type", "text"}:
         body["system"] = written[0]["text"]
     elif written:
         body["system"] = written
 
 
-def _write_message(turn: Turn, writer: ContentWriter, *, same_dialect: bool) -> Json | None:
-    role = ROLES[turn.role]
+def _write_message(message: Message, writer: ContentWriter, *, same_dialect: bool) -> Json | None:
+    role = ROLES[message.role]
     if same_dialect:
-        return {"role": role, "content": writer.write_content(turn.blocks, turn.form), **turn.extras}
-    blocks = turn.blocks
+        return {"role": role, "content": writer.write_content(message.blocks, message.form), **message.extras}
+    blocks = message.blocks
     if role == "user":
         blocks = tuple(sorted(blocks, key=_is_after_results))
     content = writer.write_blocks(blocks)

@@ -279,7 +279,7 @@ class AnthropicStreamWriter:
         }
 
     def _on_reply_failed(self, event: ReplyFailed) -> Frames:
-        # An open block stays open: Claude Code then requests the whole turn again. It would keep a closed
+        # An open block stays open: Claude Code then requests the whole message again. It would keep a closed
         # half of a block as if it were complete (docs/decisions/0003).
         body = write_error(event.failure)
         if event.ending != "failed":

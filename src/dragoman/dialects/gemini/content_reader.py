@@ -1,8 +1,8 @@
-"""Reads the contents of a request as turns. Calls get ids if they have none, blocks get back their seals.
+"""Reads the contents of a request as messages. Calls get ids if they have none, blocks get back their seals.
 
 The id of a call comes from its name and its number among calls of that name. A response without an id
 answers the first call of its name that has no response yet. Both depend on the history alone, which only
-grows, so the ids of earlier turns never change.
+grows, so the ids of earlier messages never change.
 
 Clients wrap the text of a `functionResponse` in different ways: `{"output": …}`, `{"result": …}` and
 `{"error": …}` are documented; AI SDK repeats the tool's name beside `content`. Any other response becomes its
@@ -47,7 +47,7 @@ from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import AnyBlock, Opaque, Reasoning, ReplyBlock, Text, ToolCall, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Role, Turn
+from dragoman.hub.request import Message, Role
 from dragoman.hub.seal import Seal
 from dragoman.wire.fields import Fields, encode
 
@@ -60,7 +60,7 @@ ROLES: dict[str, Role] = {
     "tool": "tool",
     "system": "system",
 }
-#: The role that is written unless the form of a turn names another.
+#: The role that is written unless the form of a message names another.
 ROLE_NAMES: dict[Role, str] = {
     "user": "user",
     "assistant": "model",
@@ -96,7 +96,7 @@ _NO_ERROR = (None, False, "", 0)
 
 
 class HistoryReader:
-    """Reads the turns of one request in order: `read_system` first, then `read_turn` for each content."""
+    """Reads the messages of one request: `read_system` first, then `read_message` for each content."""
 
     def __init__(self, converter: NameConverter, losses: Losses) -> None:
         self._converter = converter
@@ -107,7 +107,7 @@ class HistoryReader:
         self._open: dict[str, OrderedDict[str, None]] = {}
         self._envelope_budget = ENVELOPE_LIMIT
 
-    def read_system(self, body: Fields) -> Turn | None:
+    def read_system(self, body: Fields) -> Message | None:
         """Read `systemInstruction`, which is a content or a text."""
         value = body.rest().get("systemInstruction")
         if value is None:
@@ -115,32 +115,32 @@ class HistoryReader:
         if isinstance(value, str):
             text = body.text("systemInstruction")
             block = Text(text=text, at="systemInstruction")
-            return Turn(role="system", blocks=(block,), at=block.at, form=f"{TOP} {TEXT_ONLY}")
+            return Message(role="system", blocks=(block,), at=block.at, form=f"{TOP} {TEXT_ONLY}")
         content = self._converter.convert(body.object("systemInstruction"))
         notes = [TOP]
         role = content.maybe_text("role")
         if role is not None:
             notes.append(ROLE + role)
         blocks = self._read_parts(content, notes)
-        return Turn(
+        return Message(
             role="system", blocks=blocks, at="systemInstruction", form=" ".join(notes), extras=content.rest()
         )
 
-    def read_turn(self, body: Fields, item: object, index: int) -> Turn:
+    def read_message(self, body: Fields, item: object, index: int) -> Message:
         """Read one item of `contents`; `index` is negative if `contents` is not a list."""
         if isinstance(item, str):
             at = body.at("contents") if index < 0 else body.at("contents", index)
-            return Turn(role="user", blocks=(Text(text=item, at=at),), at=at, form=TEXT_ONLY)
+            return Message(role="user", blocks=(Text(text=item, at=at),), at=at, form=TEXT_ONLY)
         content = self._converter.convert(body.child(item, "contents", index))
         if not content.has("parts", "role"):
             role: Role = "assistant" if content.has("functionCall") else "user"
             blocks: list[AnyBlock] = []
             self._read_part(content, blocks)
-            return Turn(role=role, blocks=tuple(blocks), at=content.path, form=BARE_PART)
+            return Message(role=role, blocks=tuple(blocks), at=content.path, form=BARE_PART)
         notes: list[str] = []
         role = self._read_role(content, notes)
         read = self._read_parts(content, notes)
-        return Turn(role=role, blocks=read, at=content.path, form=" ".join(notes), extras=content.rest())
+        return Message(role=role, blocks=read, at=content.path, form=" ".join(notes), extras=content.rest())
 
     def _read_role(self, content: Fields, notes: list[str]) -> Role:
         role_name = content.maybe_text("role")
@@ -177,7 +177,7 @@ class HistoryReader:
         return tuple(blocks)
 
     def _read_part(self, part: Fields, blocks: list[AnyBlock]) -> None:
-        """Append the blocks of a part to those of its turn. Its names are in camelCase."""
+        """Append the blocks of a part to those of its message. Its names are in camelCase."""
         values = part.rest()
         if values.get("functionCall") is not None:
             self._read_call(part, blocks)

@@ -1,6 +1,6 @@
-"""Writes turns as contents: roles `user` and `model`, calls and results as objects, signatures on parts.
+"""Writes messages as contents: roles `user` and `model`, calls and results as objects, signatures on parts.
 
-Gemini requires its signature on the first call of each model turn. A call that it did not make gets the
+Gemini requires its signature on the first call of each model message. A call that it did not make gets the
 documented sentinel instead. A block that came from Gemini is written unchanged; of other blocks only what
 Gemini supports.
 """
@@ -57,68 +57,68 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.hub.seal import Seal
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.partial_json import parse_object, wrap_as_object
 
 
 class HistoryWriter:
-    """Writes the turns of one request: `write_system` and `write_contents`."""
+    """Writes the messages of one request: `write_system` and `write_contents`."""
 
     def __init__(self, request: Request, target: TargetFacts, losses: Losses) -> None:
-        self._turns = request.turns
+        self._messages = request.messages
         self._native = request.dialect == NAME
         self._issuers = (target.issuer, NAME)
         self._losses = losses
         self._names = {
             block.id: block.name
-            for turn in request.turns
-            for block in turn.blocks
+            for message in request.messages
+            for block in message.blocks
             if isinstance(block, ToolCall)
         }
 
     def write_system(self) -> object:
         """The `systemInstruction`, or None."""
-        turns = self._turns[: self._count_system_turns()]
-        if not turns:
+        messages = self._messages[: self._count_system_messages()]
+        if not messages:
             return None
-        if self._native and len(turns) == 1:
-            return self._write_content(turns[0], default_role="")
-        parts = self._write_parts([block for turn in turns for block in turn.blocks])
+        if self._native and len(messages) == 1:
+            return self._write_content(messages[0], default_role="")
+        parts = self._write_parts([block for message in messages for block in message.blocks])
         return {"parts": parts} if parts else None
 
     def write_contents(self) -> list[object]:
         contents: list[object] = []
-        for turn in self._turns[self._count_system_turns() :]:
-            content = self._write_content(turn, default_role=ROLE_NAMES[turn.role])
+        for message in self._messages[self._count_system_messages() :]:
+            content = self._write_content(message, default_role=ROLE_NAMES[message.role])
             if self._native or (isinstance(content, dict) and content.get("parts")):
                 contents.append(content)
         return contents
 
-    def _count_system_turns(self) -> int:
-        """The number of leading turns that form the system instruction."""
-        for index, turn in enumerate(self._turns):
-            top = TOP in turn.form.split() if self._native and turn.form else True
-            if turn.role not in ("system", "developer") or not top:
+    def _count_system_messages(self) -> int:
+        """The number of leading messages that form the system instruction."""
+        for index, message in enumerate(self._messages):
+            top = TOP in message.form.split() if self._native and message.form else True
+            if message.role not in ("system", "developer") or not top:
                 return index
-        return len(self._turns)
+        return len(self._messages)
 
-    def _write_content(self, turn: Turn, *, default_role: str) -> object:
-        notes = turn.form.split(" ") if self._native else []
-        parts = self._write_parts(turn.blocks)
+    def _write_content(self, message: Message, *, default_role: str) -> object:
+        notes = message.form.split(" ") if self._native else []
+        parts = self._write_parts(message.blocks)
         if TEXT_ONLY in notes:
-            return _join_texts(turn)
+            return _join_texts(message)
         if BARE_PART in notes:
             return parts[0] if parts else {}
-        content: Json = dict(turn.extras) if self._native else {}
+        content: Json = dict(message.extras) if self._native else {}
         if TEXT_PART in notes:
-            content["parts"] = _join_texts(turn)
+            content["parts"] = _join_texts(message)
         elif ONE_PART in notes:
             content["parts"] = parts[0] if parts else {}
         elif NO_PARTS not in notes:
             content["parts"] = parts
-        role_name = find_note(turn.form, ROLE) if self._native else None
+        role_name = find_note(message.form, ROLE) if self._native else None
         role = default_role if role_name is None else role_name
         if (role or role_name is not None) and NO_ROLE not in notes:
             content["role"] = role
@@ -200,8 +200,8 @@ class HistoryWriter:
         return {"functionCall": function, **signature, **extras}
 
 
-def _join_texts(turn: Turn) -> str:
-    return "".join(block.text for block in turn.blocks if isinstance(block, Text))
+def _join_texts(message: Message) -> str:
+    return "".join(block.text for block in message.blocks if isinstance(block, Text))
 
 
 def write_part(block: AnyBlock, *, native: bool, losses: Losses) -> Json | None:

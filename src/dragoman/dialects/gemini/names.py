@@ -5,7 +5,7 @@ recorded as a path in the original converter, so that a request of this dialect 
 was received. Names that the client chose (arguments, schemas, labels) do not change, because these functions
 are never called on them.
 
-The form of a block or turn is a list of notes separated by spaces, such as `no-id output`. The form of a
+The form of a block or message is a list of notes separated by spaces, such as `no-id output`. The form of a
 request, a tool or an output format is the JSON of a struct of this module.
 """
 
@@ -94,7 +94,8 @@ NAMES = (
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
-#: Notes of turns: `top` is the system instruction; the others name what `contents` held instead of a content.
+#: Notes of messages: `top` is the system instruction; the others name what `contents` held instead of a
+#: content.
 TOP = "top"
 TEXT_ONLY = "text"
 BARE_PART = "bare"

@@ -2,7 +2,7 @@
 
 The field must be base64, so an envelope is written as the base64 of its text. Gemini CLI sends back only the
 signatures of function calls, so an envelope also holds the thoughts before the call. `insert_thoughts` and
-`seal_last_text` put the content of an envelope back into the turn.
+`seal_last_text` put the content of an envelope back into the message.
 """
 
 import base64
@@ -37,7 +37,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 #: Marks thoughts without a signature: the envelope holds them because the client does not keep the text.
 UNSEALED = Seal("", "", "")
-#: How many blocks of a turn are searched for the block that an envelope belongs to.
+#: How many blocks of a message are searched for the block that an envelope belongs to.
 SEARCH_LIMIT = 1_000
 
 
@@ -88,7 +88,7 @@ def _find_end_of_last_call(blocks: list[AnyBlock]) -> int:
 
 
 def seal_last_text(blocks: list[AnyBlock], seal: Seal) -> None:
-    """Put a seal on the last text after the last call of the turn."""
+    """Put a seal on the last text after the last call of the message."""
     for index in reversed(range(_find_end_of_last_call(blocks), len(blocks))):
         block = blocks[index]
         if isinstance(block, Text):
@@ -97,7 +97,8 @@ def seal_last_text(blocks: list[AnyBlock], seal: Seal) -> None:
 
 
 def insert_thoughts(blocks: list[AnyBlock], thoughts: list[Reasoning]) -> None:
-    """Insert thoughts after the last call of the turn: the model had them after it and before its next text.
+    """Insert thoughts after the last call of the message: the model had them after it and before its next
+    text.
 
     Some clients send the text of thoughts back. Then only the seal is added.
     """

@@ -1,4 +1,4 @@
-"""Reads a request: contents as turns, tools as one list, `generationConfig` as fields of the request.
+"""Reads a request: contents as messages, tools as one list, `generationConfig` as fields of the request.
 
 The URL holds the model and whether to stream. The model in the body counts only if the URL has none.
 """
@@ -11,7 +11,7 @@ from dragoman.dialects.gemini.names import NAME, NameConverter, RequestForm, pre
 from dragoman.dialects.gemini.tools import read_choice, read_tools
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.wire.fields import Fields
 
 MODELS = "models/"
@@ -26,7 +26,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
         form.model_prefix = MODELS if named.startswith(MODELS) else ""
     history = HistoryReader(converter, losses)
     system = history.read_system(fields)
-    turns = _read_contents(fields, history, form)
+    messages = _read_contents(fields, history, form)
     tools = read_tools(fields, converter, form)
     choice = read_choice(fields, converter)
     known, rest = read_generation(fields, converter, form)
@@ -37,7 +37,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     request = Request(
         dialect=NAME,
         model=(model or named or "").removeprefix(MODELS),
-        turns=(*([system] if system else []), *turns),
+        messages=(*([system] if system else []), *messages),
         tools=tools,
         tool_choice=choice,
         stream=stream,
@@ -50,9 +50,9 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     return replace(request, **known)
 
 
-def _read_contents(fields: Fields, history: HistoryReader, form: RequestForm) -> list[Turn]:
+def _read_contents(fields: Fields, history: HistoryReader, form: RequestForm) -> list[Message]:
     contents = fields.rest().get("contents")
     if isinstance(contents, str | dict):
         form.contents = "text" if isinstance(contents, str) else "object"
-        return [history.read_turn(fields, fields.raw("contents"), -1)]
-    return [history.read_turn(fields, item, index) for index, item in enumerate(fields.items("contents"))]
+        return [history.read_message(fields, fields.raw("contents"), -1)]
+    return [history.read_message(fields, item, index) for index, item in enumerate(fields.items("contents"))]

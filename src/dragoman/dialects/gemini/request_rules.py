@@ -6,15 +6,15 @@ from dragoman.hub.request import Request
 
 
 def _find_empty_contents(request: Request) -> str:
-    return "contents" if all(TOP in turn.form.split() for turn in request.turns) else ""
+    return "contents" if all(TOP in message.form.split() for message in request.messages) else ""
 
 
 def _find_missing_parts(request: Request) -> str:
-    """A content of the client without parts. An empty turn of the model may be the gateway's own reply."""
-    for turn in request.turns:
-        notes = turn.form.split()
-        if turn.role != "assistant" and TOP not in notes and (NO_PARTS in notes or EMPTY_PARTS in notes):
-            return f"{turn.at}.parts"
+    """A content of the client without parts. An empty message of the model may be the gateway's own reply."""
+    for message in request.messages:
+        notes = message.form.split()
+        if message.role != "assistant" and TOP not in notes and (NO_PARTS in notes or EMPTY_PARTS in notes):
+            return f"{message.at}.parts"
     return ""
 
 

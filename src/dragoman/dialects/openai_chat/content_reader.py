@@ -1,4 +1,4 @@
-"""Reads messages into turns, one turn for each message, and their parts with cache marks into blocks.
+"""Reads the messages of a request, one by one, and their parts with cache marks into blocks.
 
 The order of blocks is thoughts, content, calls. Seals that our writer put into envelopes in
 `reasoning_details` go back to the blocks that they belong to.
@@ -24,7 +24,7 @@ from dragoman.dialects.openai_chat.names import (
 from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, read_entry, remove_text
 from dragoman.hub.blocks import AnyBlock, CacheMark, Opaque, Reasoning, Refusal, Text, ToolCall, ToolResult
 from dragoman.hub.ids import digest
-from dragoman.hub.request import Role, Turn
+from dragoman.hub.request import Message, Role
 from dragoman.hub.seal import Seal, SealedItem, read_envelope
 from dragoman.wire.fields import Fields, encode
 
@@ -61,7 +61,7 @@ class MessageReader:
         #: Seals of calls in a later message.
         self._call_seals: dict[str, Seal] = {}
 
-    def read(self, message: Fields, number: int) -> Turn:
+    def read(self, message: Fields, number: int) -> Message:
         role_name = message.text("role")
         role = ROLES.get(role_name)
         if role is None:
@@ -71,9 +71,9 @@ class MessageReader:
         if role == "tool":
             return self._read_result(message, role_name, number)
         blocks, form = _read_message_content(message)
-        return Turn(role=role, blocks=tuple(blocks), at=message.path, form=form, extras=message.rest())
+        return Message(role=role, blocks=tuple(blocks), at=message.path, form=form, extras=message.rest())
 
-    def _read_result(self, message: Fields, role_name: str, number: int) -> Turn:
+    def _read_result(self, message: Fields, role_name: str, number: int) -> Message:
         at = message.path
         blocks, form = _read_message_content(message)
         if role_name == "tool":
@@ -82,10 +82,10 @@ class MessageReader:
             name = message.text("name")
             call_id = self._legacy_ids.get(name) or _make_legacy_id(number)
         result = ToolResult(call_id=call_id, name=name, content=tuple(blocks), at=at, form=form)
-        turn_form = FUNCTION_ROLE if role_name == "function" else ""
-        return Turn(role="tool", blocks=(result,), at=at, form=turn_form, extras=message.rest())
+        message_form = FUNCTION_ROLE if role_name == "function" else ""
+        return Message(role="tool", blocks=(result,), at=at, form=message_form, extras=message.rest())
 
-    def _read_assistant(self, message: Fields, number: int) -> Turn:
+    def _read_assistant(self, message: Fields, number: int) -> Message:
         content, form = _read_message_content(message)
         thoughts, carried, beside = _read_thoughts(message)
         refusal = message.rest().get("refusal")
@@ -99,7 +99,7 @@ class MessageReader:
             elif item.kind == "text":
                 content = _seal_last_text(content, item.seal)
         blocks = (*thoughts, *content, *map(self._add_seal, calls))
-        return Turn(
+        return Message(
             role="assistant",
             blocks=blocks,
             at=message.path,

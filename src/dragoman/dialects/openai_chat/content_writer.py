@@ -1,4 +1,4 @@
-"""Writes turns as messages.
+"""Writes the conversation as messages of the API.
 
 A request of this dialect is written as it was received. Any other request gets the usual form: one string if
 there is only text, null content beside calls, one message for each result, results before other content of
@@ -49,7 +49,7 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import parse_object
@@ -58,7 +58,7 @@ INSTRUCTING = ("system", "developer")
 SYSTEM_JOINT = "\n"
 RESULT_JOINT = "\n"
 
-#: For turns without reasoning at a server that requires it. Moonshot refuses an empty text.
+#: For messages without reasoning at a server that requires it. Moonshot refuses an empty text.
 NO_REASONING = " "
 
 _THOUGHTS_ONLY = frozenset({"role", "content", TEXT_FIELDS[0]})
@@ -75,60 +75,64 @@ class MessageWriter:
         self._target = target
         self._losses = losses
         self._marks = self._same_dialect or target.caching == "breakpoints"
-        #: DeepSeek and Moonshot require reasoning of every assistant turn as soon as there are tools.
+        #: DeepSeek and Moonshot require reasoning of every assistant message as soon as there are tools.
         self._needs_reasoning = target.replay_reasoning and not self._same_dialect and bool(request.tools)
 
-    def write(self, turns: Sequence[Turn]) -> list[Json]:
-        messages: list[Json] = []
-        for turn in turns:
-            if turn.role == "assistant":
-                messages += self._write_assistant(turn)
-            elif turn.role in INSTRUCTING:
-                self._add_system(turn, messages)
+    def write(self, messages: Sequence[Message]) -> list[Json]:
+        written: list[Json] = []
+        for message in messages:
+            if message.role == "assistant":
+                written += self._write_assistant(message)
+            elif message.role in INSTRUCTING:
+                self._add_system(message, written)
             else:
-                messages += self._write_results(turn)
-                messages += self._write_user(turn)
-        if not messages and turns:
+                written += self._write_results(message)
+                written += self._write_user(message)
+        if not written and messages:
             # All messages are empty, but the API requires at least one.
-            messages.append({"role": "user", "content": ""})
-        return messages
+            written.append({"role": "user", "content": ""})
+        return written
 
-    def _add_system(self, turn: Turn, messages: list[Json]) -> None:
+    def _add_system(self, message: Message, written: list[Json]) -> None:
         """Add a system message. In requests of other dialects, neighbouring ones become one message."""
-        developer = turn.role == "developer" and self._target.developer_role
+        developer = message.role == "developer" and self._target.developer_role
         role = "developer" if developer else "system"
         if self._same_dialect:
-            messages.append(self._add_content({"role": role}, turn, turn.blocks, SYSTEM_JOINT))
+            written.append(self._add_content({"role": role}, message, message.blocks, SYSTEM_JOINT))
             return
-        content = self._write_content(turn.blocks, SYSTEM_JOINT)
+        content = self._write_content(message.blocks, SYSTEM_JOINT)
         if not content:
             return
-        last = messages[-1] if messages else {}
+        last = written[-1] if written else {}
         before = last.get("content")
         if last.get("role") == role and isinstance(before, str) and isinstance(content, str):
             last["content"] = before + SYSTEM_JOINT + content
         else:
-            messages.append({"role": role, "content": content})
+            written.append({"role": role, "content": content})
 
-    def _write_user(self, turn: Turn) -> list[Json]:
-        blocks = tuple(block for block in turn.blocks if type(block) is not ToolResult)
+    def _write_user(self, message: Message) -> list[Json]:
+        blocks = tuple(block for block in message.blocks if type(block) is not ToolResult)
         if self._same_dialect:
-            return [self._add_content({"role": "user"}, turn, blocks, "")] if turn.role == "user" else []
+            return (
+                [self._add_content({"role": "user"}, message, blocks, "")] if message.role == "user" else []
+            )
         content = self._write_content(blocks, "")
-        is_only_emptiness = not content and (turn.blocks or turn.role != "user")
+        is_only_emptiness = not content and (message.blocks or message.role != "user")
         return [] if is_only_emptiness else [{"role": "user", "content": content}]
 
-    def _write_results(self, turn: Turn) -> list[Json]:
-        return [self._write_result(block, turn) for block in turn.blocks if isinstance(block, ToolResult)]
+    def _write_results(self, message: Message) -> list[Json]:
+        return [
+            self._write_result(block, message) for block in message.blocks if isinstance(block, ToolResult)
+        ]
 
-    def _write_result(self, result: ToolResult, turn: Turn) -> Json:
-        message: Json = {"role": "tool", "tool_call_id": result.call_id}
-        if self._same_dialect and turn.role == "tool" and turn.form == FUNCTION_ROLE:
-            message = {"role": "function", "name": result.name}
+    def _write_result(self, result: ToolResult, message: Message) -> Json:
+        written: Json = {"role": "tool", "tool_call_id": result.call_id}
+        if self._same_dialect and message.role == "tool" and message.form == FUNCTION_ROLE:
+            written = {"role": "function", "name": result.name}
         shape = result.form if self._same_dialect else ""
         if shape != ABSENT:
-            message["content"] = self._write_result_content(result, shape)
-        return {**message, **turn.extras} if self._same_dialect and turn.role == "tool" else message
+            written["content"] = self._write_result_content(result, shape)
+        return {**written, **message.extras} if self._same_dialect and message.role == "tool" else written
 
     def _write_result_content(self, result: ToolResult, shape: str) -> object:
         blocks = result.content
@@ -142,16 +146,16 @@ class MessageWriter:
                 self._losses.add(block.at, "results hold nothing but text in this dialect")
         return RESULT_JOINT.join(text for text in texts if text is not None)
 
-    def _add_content(self, message: Json, turn: Turn, blocks: Sequence[AnyBlock], joint: str) -> Json:
+    def _add_content(self, written: Json, message: Message, blocks: Sequence[AnyBlock], joint: str) -> Json:
         """Add the content in the client's form, and the extras, to a message of this dialect."""
-        shape = turn.form.partition(" ")[0]
+        shape = message.form.partition(" ")[0]
         if shape == AS_NULL and not blocks:
-            message["content"] = None
+            written["content"] = None
         elif shape == AS_PARTS:
-            message["content"] = self._write_parts(blocks)
+            written["content"] = self._write_parts(blocks)
         elif shape != ABSENT or blocks:
-            message["content"] = self._write_content(blocks, joint)
-        return {**message, **turn.extras}
+            written["content"] = self._write_content(blocks, joint)
+        return {**written, **message.extras}
 
     def _write_content(self, blocks: Sequence[AnyBlock], joint: str) -> str | list[Json]:
         """One string if the blocks are only text, otherwise parts."""
@@ -169,49 +173,49 @@ class MessageWriter:
                 parts.append(part)
         return parts
 
-    def _write_assistant(self, turn: Turn) -> list[Json]:
-        thoughts = [b for b in turn.blocks if isinstance(b, Reasoning) and not self._is_part(b)]
-        calls = [block for block in turn.blocks if isinstance(block, ToolCall)]
-        refusals = [b for b in turn.blocks if isinstance(b, Refusal) and not self._is_part(b)]
+    def _write_assistant(self, message: Message) -> list[Json]:
+        thoughts = [b for b in message.blocks if isinstance(b, Reasoning) and not self._is_part(b)]
+        calls = [block for block in message.blocks if isinstance(block, ToolCall)]
+        refusals = [b for b in message.blocks if isinstance(b, Refusal) and not self._is_part(b)]
         apart = {id(block) for block in (*thoughts, *calls, *refusals)}
-        content_blocks = [block for block in turn.blocks if id(block) not in apart]
-        message: Json = {"role": "assistant"}
-        if self._same_dialect and turn.form:
-            message = self._add_content(message, turn, content_blocks, "")
+        content_blocks = [block for block in message.blocks if id(block) not in apart]
+        written: Json = {"role": "assistant"}
+        if self._same_dialect and message.form:
+            written = self._add_content(written, message, content_blocks, "")
         else:
             content = self._write_content(content_blocks, "")
-            message["content"] = content if content or not calls else None
+            written["content"] = content if content or not calls else None
             if self._same_dialect:
-                message.update(turn.extras)
-        message.update(self._write_thoughts(thoughts, turn))
+                written.update(message.extras)
+        written.update(self._write_thoughts(thoughts, message))
         if refusals:
-            message["refusal"] = "".join(refusal.text for refusal in refusals)
-        self._add_calls(calls, message)
+            written["refusal"] = "".join(refusal.text for refusal in refusals)
+        self._add_calls(calls, written)
         if self._same_dialect:
-            return [message]
-        if not message["content"] and message.keys() <= _THOUGHTS_ONLY:
-            # The turn had only thoughts: servers reject a message without content.
-            if TEXT_FIELDS[0] in message:
-                self._losses.add(turn.at, "the target takes no reasoning back without an answer")
+            return [written]
+        if not written["content"] and written.keys() <= _THOUGHTS_ONLY:
+            # The message had only thoughts: servers reject a message without content.
+            if TEXT_FIELDS[0] in written:
+                self._losses.add(message.at, "the target takes no reasoning back without an answer")
             return []
         if self._needs_reasoning:
-            message.setdefault(TEXT_FIELDS[0], NO_REASONING)
-        return [message]
+            written.setdefault(TEXT_FIELDS[0], NO_REASONING)
+        return [written]
 
     def _is_part(self, block: Reasoning | Refusal) -> bool:
         """Whether a thought or refusal was a part of the content, and may be written as one."""
         return self._same_dialect and block.form.startswith(AS_PART)
 
-    def _add_calls(self, calls: Sequence[ToolCall], message: Json) -> None:
+    def _add_calls(self, calls: Sequence[ToolCall], written: Json) -> None:
         listed: list[Json] = []
         for call in calls:
             flags = call.form.split() if self._same_dialect else []
             if FUNCTION_CALL in flags:
-                message["function_call"] = {**self._write_function(call, flags), **call.extras}
+                written["function_call"] = {**self._write_function(call, flags), **call.extras}
             else:
                 listed.append(self._write_call(call, flags))
         if listed:
-            message["tool_calls"] = listed
+            written["tool_calls"] = listed
 
     def _write_function(self, call: ToolCall, flags: Sequence[str]) -> Json:
         if OBJECT in flags:
@@ -246,7 +250,7 @@ class MessageWriter:
             )
         return written
 
-    def _write_thoughts(self, thoughts: Sequence[Reasoning], turn: Turn) -> Json:
+    def _write_thoughts(self, thoughts: Sequence[Reasoning], message: Message) -> Json:
         """The fields of thoughts: entries for those with a seal or that were entries, a string for others."""
         fields: Json = {}
         texts: list[str] = []
@@ -269,7 +273,7 @@ class MessageWriter:
             texts = [thought.text for thought in thoughts if thought.text]
         if texts:
             fields[TEXT_FIELDS[0]] = "\n\n".join(texts)
-        return {**fields, **self._repeat_text(thoughts, turn)}
+        return {**fields, **self._repeat_text(thoughts, message)}
 
     def _write_entry(self, thought: Reasoning) -> Json | None:
         if thought.seal is not None:
@@ -279,8 +283,8 @@ class MessageWriter:
             return add_text({"type": thought.form[len(ENTRY) :], **thought.extras}, thought.text)
         return None
 
-    def _repeat_text(self, thoughts: Sequence[Reasoning], turn: Turn) -> Json:
-        for note in turn.form.split() if self._same_dialect else ():
+    def _repeat_text(self, thoughts: Sequence[Reasoning], message: Message) -> Json:
+        for note in message.form.split() if self._same_dialect else ():
             for flag, joint in BESIDE.items():
                 if note.startswith(flag):
                     return {note[len(flag) :]: joint.join(thought.text for thought in thoughts)}

@@ -29,7 +29,6 @@ PATHS = {
     "output": "response_format",
     "cache_key": "prompt_cache_key",
     "include_usage": "stream_options.include_usage",
-    "turns": "messages",
 }
 
 
@@ -39,11 +38,11 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     flags: list[str] = []
     paths = dict(PATHS)
     named = fields.text("model") if not model or fields.has("model") else model
-    messages = fields.objects("messages")
-    if not messages:
+    items = fields.objects("messages")
+    if not items:
         raise fields.error("expected at least one message, got an empty array", "messages")
     reader = MessageReader()
-    turns = tuple(reader.read(message, number) for number, message in enumerate(messages))
+    messages = tuple(reader.read(item, number) for number, item in enumerate(items))
     tools = read_tools(fields)
     choice = read_choice(fields)
     if any(tool.form == LEGACY for tool in tools) or (choice is not None and choice.form == LEGACY):
@@ -51,7 +50,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     return Request(
         dialect=NAME,
         model=named,
-        turns=turns,
+        messages=messages,
         tools=tools,
         tool_choice=choice,
         parallel_calls=fields.maybe_flag("parallel_tool_calls"),

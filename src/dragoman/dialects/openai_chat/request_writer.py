@@ -40,7 +40,7 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
     same_dialect = request.dialect == NAME
     body: Json = {
         "model": target.model or request.model,
-        "messages": MessageWriter(request, target, losses).write(request.turns),
+        "messages": MessageWriter(request, target, losses).write(request.messages),
     }
     body.update(write_tools(request, target, losses))
     for name, field in PLAIN_FIELDS.items():

@@ -1,6 +1,6 @@
-"""Reads the items of `input`: one turn of the hub for each item, in their order.
+"""Reads the items of `input`: one message of the hub for each item, in their order.
 
-Members that the hub does not know stay in the extras of the block, or of the turn for a message. The type of
+Members that the hub does not know stay in the extras of the block, or of the message. The type of
 a content part is kept as the block's `form` only if it is not the usual one for the role.
 """
 
@@ -35,11 +35,11 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Role, Turn
+from dragoman.hub.request import Message, Role
 from dragoman.hub.seal import SealedItem
 from dragoman.wire.fields import Fields
 
-#: The type of a text part in a turn of this role; `input_text` in any other.
+#: The type of a text part in a message of this role; `input_text` in any other.
 USUAL_TEXT = {"assistant": "output_text"}
 
 #: The form of a call, or of its output, that has no `call_id`: its own id is used.
@@ -71,12 +71,12 @@ ROLE_OF_ITEM: dict[str, Role] = {
 
 
 class InputReader:
-    """Reads items one by one. `turns()` puts the seals of calls and texts on them, and returns the turns."""
+    """Reads items; then `messages()` puts the seals on calls and texts and returns the messages."""
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
-        self._turns: list[Turn] = []
-        #: Seals of calls and texts, and the number of turns before each.
+        self._messages: list[Message] = []
+        #: Seals of calls and texts, and the number of messages before each.
         self._carried: list[tuple[int, SealedItem]] = []
         #: The ids of calls that the vendor ran: their outputs are no results of the client.
         self._hosted: set[str] = set()
@@ -98,40 +98,40 @@ class InputReader:
             blocks = read_hosted(fields.rest(), fields.path)
             self._add(ROLE_OF_ITEM.get(item_type, "assistant"), blocks, fields.path)
 
-    def turns(self) -> tuple[Turn, ...]:
+    def messages(self) -> tuple[Message, ...]:
         positions = {
             block.id: (number, position)
-            for number, turn in enumerate(self._turns)
-            for position, block in enumerate(turn.blocks)
+            for number, message in enumerate(self._messages)
+            for position, block in enumerate(message.blocks)
             if isinstance(block, ToolCall)
         }
         for number, carried in self._carried:
             found = positions.get(carried.call_id) if carried.kind == "call" else self._find_text(number)
             if found is not None:
                 self._seal(*found, carried)
-        return tuple(self._turns)
+        return tuple(self._messages)
 
     def _find_text(self, before: int) -> tuple[int, int] | None:
-        """The position of the model's last text before this turn."""
+        """The position of the model's last text before this message."""
         for number in range(before - 1, -1, -1):
-            turn = self._turns[number]
-            if turn.role != "assistant":
+            message = self._messages[number]
+            if message.role != "assistant":
                 return None
-            for position in range(len(turn.blocks) - 1, -1, -1):
-                if isinstance(turn.blocks[position], Text):
+            for position in range(len(message.blocks) - 1, -1, -1):
+                if isinstance(message.blocks[position], Text):
                     return number, position
         return None
 
     def _seal(self, number: int, position: int, carried: SealedItem) -> None:
-        turn = self._turns[number]
-        block = turn.blocks[position]
+        message = self._messages[number]
+        block = message.blocks[position]
         if isinstance(block, ToolCall | Text):
-            blocks = list(turn.blocks)
+            blocks = list(message.blocks)
             blocks[position] = msgspec.structs.replace(block, seal=carried.seal)
-            self._turns[number] = msgspec.structs.replace(turn, blocks=tuple(blocks))
+            self._messages[number] = msgspec.structs.replace(message, blocks=tuple(blocks))
 
     def _add(self, role: Role, blocks: Sequence[AnyBlock], at: str) -> None:
-        self._turns.append(Turn(role=role, blocks=tuple(blocks), at=at))
+        self._messages.append(Message(role=role, blocks=tuple(blocks), at=at))
 
     def _read_message(self, fields: Fields, item_type: str) -> None:
         forms = [] if fields.maybe_text("type") else [UNTYPED]
@@ -140,7 +140,9 @@ class InputReader:
             raise fields.error("expected user, assistant, system or developer", "role")
         blocks, content_forms = _read_content(fields, "content", role)
         form = " ".join(forms + content_forms)
-        self._turns.append(Turn(role=role, blocks=blocks, at=fields.path, form=form, extras=fields.rest()))
+        self._messages.append(
+            Message(role=role, blocks=blocks, at=fields.path, form=form, extras=fields.rest())
+        )
 
     def _read_call(self, fields: Fields, item_type: str) -> None:
         fields.raw("type")
@@ -153,7 +155,7 @@ class InputReader:
     def _read_reasoning(self, fields: Fields, item_type: str) -> None:
         fields.raw("type")
         blocks, carried = read_reasoning(fields, self._losses)
-        self._carried += [(len(self._turns), item) for item in carried]
+        self._carried += [(len(self._messages), item) for item in carried]
         if blocks:
             self._add("assistant", blocks, fields.path)
 

@@ -1,6 +1,6 @@
-"""Writes the turns of the hub as items of `input`.
+"""Writes the messages of the hub as items of `input`.
 
-The texts and media of a turn become one message. Every other block becomes an item of its own, in order.
+The texts and media of a message become one item. Every other block becomes an item of its own, in order.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Turn
+from dragoman.hub.request import Message
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import parse_object
@@ -50,27 +50,27 @@ class InputWriter:
         self._same_dialect = same_dialect
         self.items: list[Extras] = []
 
-    def write(self, turn: Turn) -> None:
+    def write(self, message: Message) -> None:
         content: list[AnyBlock] = []
-        for block in turn.blocks:
+        for block in message.blocks:
             if self._is_content(block):
                 content.append(block)
                 continue
             if content:
-                self._write_message(turn, content)
+                self._write_message(message, content)
                 content = []
             item = self._write_item(block)
             if item is not None:
                 self.items.append(item)
-        if content or (self._same_dialect and not turn.blocks):
-            self._write_message(turn, content)
+        if content or (self._same_dialect and not message.blocks):
+            self._write_message(message, content)
 
-    def _choose_role(self, turn: Turn) -> str:
+    def _choose_role(self, message: Message) -> str:
         if self._same_dialect:
-            return turn.role
-        if turn.role in ("system", "developer"):
+            return message.role
+        if message.role in ("system", "developer"):
             return "developer" if self._target.developer_role else "system"
-        return "user" if turn.role == "tool" else turn.role
+        return "user" if message.role == "tool" else message.role
 
     def _is_content(self, block: AnyBlock) -> bool:
         if isinstance(block, Media):
@@ -78,9 +78,9 @@ class InputWriter:
             return not (self._same_dialect and write_hosted(block) is not None)
         return isinstance(block, Text | Refusal) or (isinstance(block, Opaque) and block.form == "part")
 
-    def _write_message(self, turn: Turn, content: list[AnyBlock]) -> None:
-        role = self._choose_role(turn)
-        forms = turn.form.split() if self._same_dialect else []
+    def _write_message(self, message: Message, content: list[AnyBlock]) -> None:
+        role = self._choose_role(message)
+        forms = message.form.split() if self._same_dialect else []
         only = content[0] if len(content) == 1 else None
         written: object
         if STRING in forms and isinstance(only, Text):
@@ -90,7 +90,7 @@ class InputWriter:
             if content and not written:
                 return
         item: Extras = {} if UNTYPED in forms else {"type": "message"}
-        self.items.append(self._add_extras(item | {"role": role, "content": written}, turn.extras))
+        self.items.append(self._add_extras(item | {"role": role, "content": written}, message.extras))
 
     def _add_extras(self, item: Extras, extras: Extras) -> Extras:
         return {**item, **extras} if self._same_dialect else item
@@ -121,7 +121,7 @@ class InputWriter:
     def _write_reasoning(self, block: Reasoning) -> Extras | None:
         """Reasoning returns only to the issuer of its seal. Without a seal it must come from this dialect.
 
-        Other servers of this dialect may require the reasoning of earlier turns and check no seals.
+        Other servers of this dialect may require the reasoning of earlier messages and check no seals.
         """
         seal = block.seal
         is_own = self._same_dialect and block.form != UNSEALED

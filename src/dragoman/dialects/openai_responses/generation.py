@@ -12,7 +12,7 @@ from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses.hosted import UPDATE
 from dragoman.dialects.openai_responses.names import drop_none, get_object, omit, take_text
 from dragoman.hub.blocks import Extras, Opaque
-from dragoman.hub.request import EFFORTS, Effort, OutputFormat, ReasoningSettings, Request, Turn
+from dragoman.hub.request import EFFORTS, Effort, Message, OutputFormat, ReasoningSettings, Request
 from dragoman.wire.fields import Fields
 
 #: The form of a request without `reasoning` although an item of the input sets the effort.
@@ -42,11 +42,13 @@ def read_reasoning_settings(fields: Fields) -> ReasoningSettings | None:
     return ReasoningSettings(effort=effort, show=show, style=style, extras=reasoning.rest())
 
 
-def apply_updates(settings: ReasoningSettings | None, turns: tuple[Turn, ...]) -> ReasoningSettings | None:
+def apply_updates(
+    settings: ReasoningSettings | None, messages: tuple[Message, ...]
+) -> ReasoningSettings | None:
     """The settings, with the effort that items of the conversation changed."""
     effort: Effort | None = None
-    for turn in turns:
-        for block in turn.blocks:
+    for message in messages:
+        for block in message.blocks:
             if isinstance(block, Opaque) and block.kind == UPDATE:
                 updated = get_object(block.value, "reasoning").get("effort")
                 effort = updated if updated in EFFORTS else effort

@@ -22,18 +22,18 @@ from dragoman.dialects.openai_responses.names import (
 from dragoman.dialects.openai_responses.tools import read_choice, read_tools
 from dragoman.hub.blocks import Extras, Text
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.wire.fields import Fields
 
 #: The form of a request without `input`.
 NO_INPUT = "no-input"
 
-#: The form of the turn that was `instructions`.
+#: The form of the message that was `instructions`.
 TOP = "top"
 
 #: Where settings stand in the body if their name differs from the hub's.
 PATHS = {
-    "turns": "input",
+    "messages": "input",
     "max_tokens": "max_output_tokens",
     "parallel_calls": "parallel_tool_calls",
     "output": "text.format",
@@ -45,9 +45,9 @@ PATHS = {
 
 def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
     fields = Fields(body)
-    turns, forms = _read_turns(fields, losses)
+    messages, forms = _read_messages(fields, losses)
     settings = read_reasoning_settings(fields)
-    reasoning = apply_updates(settings, turns)
+    reasoning = apply_updates(settings, messages)
     if settings is None and reasoning is not None:
         forms.append(REASONING_FROM_INPUT)
     output, verbosity = read_text_settings(fields)
@@ -56,7 +56,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     return Request(
         dialect=NAME,
         model=take_text(fields, "model") or model,
-        turns=turns,
+        messages=messages,
         tools=read_tools(fields, "tools"),
         tool_choice=read_choice(fields),
         parallel_calls=fields.maybe_flag("parallel_tool_calls"),
@@ -84,18 +84,18 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     )
 
 
-def _read_turns(fields: Fields, losses: Losses) -> tuple[tuple[Turn, ...], list[str]]:
-    """The turns of `instructions` and `input`, and the notes of the request's form."""
-    top: list[Turn] = []
+def _read_messages(fields: Fields, losses: Losses) -> tuple[tuple[Message, ...], list[str]]:
+    """The messages of `instructions` and `input`, and the notes of the request's form."""
+    top: list[Message] = []
     instructions = take_text(fields, "instructions")
     if instructions:
         text = Text(text=instructions, at="instructions")
-        top.append(Turn(role="system", blocks=(text,), at="instructions", form=TOP))
+        top.append(Message(role="system", blocks=(text,), at="instructions", form=TOP))
     value = fields.rest().get("input")
     if isinstance(value, str):
         fields.raw("input")
-        turn = Turn(role="user", blocks=(Text(text=value, at="input"),), at="input")
-        return (*top, turn), [STRING]
+        message = Message(role="user", blocks=(Text(text=value, at="input"),), at="input")
+        return (*top, message), [STRING]
     if value is None:
         return tuple(top), [NO_INPUT]
     if not isinstance(value, list):
@@ -103,7 +103,7 @@ def _read_turns(fields: Fields, losses: Losses) -> tuple[tuple[Turn, ...], list[
     reader = InputReader(losses)
     for item in fields.objects("input"):
         reader.read(item)
-    return (*top, *reader.turns()), []
+    return (*top, *reader.messages()), []
 
 
 def _read_user(fields: Fields) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from dragoman.dialects.openai_responses.tools import write_choice, write_tools
 from dragoman.hub.blocks import Text
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Message, Request
 from dragoman.providers.profile import TargetFacts
 
 #: OpenAI refuses smaller limits.
@@ -46,14 +46,14 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
     body: Json = {}
     if request.model or target.model:
         body["model"] = target.model or request.model
-    instructions, turns = _split_instructions(request.turns, same_dialect=same_dialect)
+    instructions, messages = _split_instructions(request.messages, same_dialect=same_dialect)
     if target.instructions and instructions != target.instructions:
         if instructions:
-            turns = (Turn(role="developer", blocks=(Text(text=instructions),)), *turns)
+            messages = (Message(role="developer", blocks=(Text(text=instructions),)), *messages)
         instructions = target.instructions
     if instructions:
         body["instructions"] = instructions
-    _write_input(body, request, turns, target, losses, same_dialect=same_dialect)
+    _write_input(body, request, messages, target, losses, same_dialect=same_dialect)
     _write_tools(body, request, losses, same_dialect=same_dialect)
     _write_settings(body, request, same_dialect=same_dialect)
     write_generation(body, request, same_dialect=same_dialect)
@@ -64,37 +64,39 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
     return body
 
 
-def _split_instructions(turns: tuple[Turn, ...], *, same_dialect: bool) -> tuple[str, tuple[Turn, ...]]:
-    """The text of the leading system turns, and the turns after them."""
+def _split_instructions(
+    messages: tuple[Message, ...], *, same_dialect: bool
+) -> tuple[str, tuple[Message, ...]]:
+    """The text of the leading system messages, and the messages after them."""
     texts: list[str] = []
-    for number, turn in enumerate(turns):
-        is_leading = turn.form == TOP if same_dialect else turn.role in ("system", "developer")
-        if not is_leading or not all(isinstance(block, Text) for block in turn.blocks):
-            return "\n".join(texts), turns[number:]
-        texts += [block.text for block in turn.blocks if isinstance(block, Text) and block.text]
+    for number, message in enumerate(messages):
+        is_leading = message.form == TOP if same_dialect else message.role in ("system", "developer")
+        if not is_leading or not all(isinstance(block, Text) for block in message.blocks):
+            return "\n".join(texts), messages[number:]
+        texts += [block.text for block in message.blocks if isinstance(block, Text) and block.text]
     return "\n".join(texts), ()
 
 
 def _write_input(
     body: Json,
     request: Request,
-    turns: Sequence[Turn],
+    messages: Sequence[Message],
     target: TargetFacts,
     losses: Losses,
     *,
     same_dialect: bool,
 ) -> None:
     forms = request.form.split() if same_dialect else []
-    if NO_INPUT in forms and not turns:
+    if NO_INPUT in forms and not messages:
         return
-    if STRING in forms and len(turns) == 1 and len(turns[0].blocks) == 1:
-        block = turns[0].blocks[0]
+    if STRING in forms and len(messages) == 1 and len(messages[0].blocks) == 1:
+        block = messages[0].blocks[0]
         if isinstance(block, Text):
             body["input"] = block.text
             return
     writer = InputWriter(target, losses, same_dialect=same_dialect)
-    for turn in turns:
-        writer.write(turn)
+    for message in messages:
+        writer.write(message)
     if not writer.items and "instructions" in body and not same_dialect:
         # OpenAI refuses an empty input, so instructions without a conversation become the input.
         writer.items.append({"type": "message", "role": "developer", "content": body.pop("instructions")})

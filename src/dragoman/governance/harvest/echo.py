@@ -49,15 +49,17 @@ _UNPROVEN_ID = re.compile(r"call_[0-9a-f]{24}|dgi[0-9]*_.*|.*:.*")
 class RequestText:
     """The texts of a request that its reply may repeat. It keeps them for as long as the reply is read.
 
-    `has_server_calls`: the last assistant turn has calls of the server itself, so that it parses its model's
-    calls.
+    `has_server_calls`: the last assistant message has calls of the server itself, so that it parses its
+    model's calls.
     """
 
     def __init__(self, request: Request) -> None:
-        turns = [turn for turn in request.turns if turn.role == "assistant"]
-        calls = [block for block in turns[-1].blocks if isinstance(block, ToolCall)] if turns else []
+        messages = [message for message in request.messages if message.role == "assistant"]
+        calls = [block for block in messages[-1].blocks if isinstance(block, ToolCall)] if messages else []
         self.has_server_calls = not all(_UNPROVEN_ID.fullmatch(call.id) for call in calls)
-        self._texts = tuple(text for turn in request.turns for text in _iter_texts(turn.role, turn.blocks))
+        self._texts = tuple(
+            text for message in request.messages for text in _iter_texts(message.role, message.blocks)
+        )
         #: The texts without what is insignificant; made when the first text looks like a call.
         self._reduced: tuple[str, ...] | None = None
 
@@ -73,7 +75,7 @@ class RequestText:
 
 
 def _iter_texts(role: str, blocks: Iterable[AnyBlock]) -> Iterator[str]:
-    """The texts of a turn that the model did not write."""
+    """The texts of a message that the model did not write."""
     for block in blocks:
         match block:
             case ToolResult():

@@ -281,7 +281,7 @@ FORMATS = (
         "Command A, where the prompt opens the reasoning",
         replace(_COMMAND_THINK, in_prompt=True),
     ),
-    # GigaChat 3 writes a turn named `function call`; 3.1 has a token for it.
+    # GigaChat 3 writes a message named `function call`; 3.1 has a token for it.
     FamilyFormat(
         "gigachat",
         "GigaChat 3 and 3.1",
