@@ -1,14 +1,16 @@
 """One session of each real agent over several providers: rules send each request to its own."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from tests.e2e.clients.claude import CLAUDE_CODE, GRIPS
+from tests.e2e.clients.claude import CLAUDE_CODE, GRIPS, open_session
 from tests.e2e.clients.client import CLIENT_KEY, Client, Errand, Outcome, write
 from tests.e2e.clients.codex import CODEX_PLAIN
 from tests.e2e.clients.gemini import GEMINI_CLI
@@ -40,8 +42,13 @@ preset = "background"
 target = "chores/small"
 
 [[rules]]
+name = "compaction"
+when.class = "compaction"
+target = "chores/small"
+
+[[rules]]
 name = "long"
-when.tokens_over = 40_000
+when.tokens_over = 50_000
 target = "long/wide"
 
 [[rules]]
@@ -59,7 +66,7 @@ target = "lead"
 
 
 def configure(stage: Stage, rules: str) -> str:
-    parts = ["[server]\nping = 5.0\n"]
+    parts = ['[server]\nping = 5.0\n\n[records]\nrecord = "bodies"\n']
     for name, dialect in PROVIDERS.items():
         # The lead's provider is like the vendor itself: the client's bytes and its credential arrive there.
         own = (
@@ -78,13 +85,40 @@ SEARCH = Grip(tool="WebSearch", argument="query")
 SETTINGS = {"env": {"ENABLE_TOOL_SEARCH": "false", "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1"}}
 
 
-def find_rules(gateway: Gateway) -> list[str]:
-    """The rules of the exchanges in the log, in order."""
-    return re.findall(r" rule=(\S+)", "\n".join(gateway.log))
+def find_decisions(gateway: Gateway) -> list[tuple[str, str, str]]:
+    """Rule, class and provider of each exchange in the log, in order."""
+    found: list[tuple[str, str, str]] = re.findall(
+        r" class=(\S+) .*rule=(\S+) route=\S+(?: target=([^/ ]+)/)?", "\n".join(gateway.log)
+    )
+    return [(rule, kind, provider) for kind, rule, provider in found]
 
 
-@pytest.mark.rule("R119", "R120", "R123")
+def explain_session(gateway: Gateway) -> list[tuple[str, str, str]]:
+    """The same for each recorded request, as `dragoman explain` decides."""
+    turns = run_dragoman(gateway, "records", "show", "last")["list"]
+    found = []
+    for turn in turns:
+        told = run_dragoman(gateway, "explain", "last", str(turn["number"]))
+        target = told["targets"][0].partition("/")[0] if told["targets"] else ""
+        found.append((told["rule"], told["traits"]["class"], target))
+    return found
+
+
+def run_dragoman(gateway: Gateway, *arguments: str) -> Any:
+    """The answer of a command that reads the gateway's configuration and records."""
+    command = [sys.executable, "-m", "dragoman", *arguments, "--json"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(gateway.folder), "LANG": "C.UTF-8"}
+    done = subprocess.run(command, cwd=gateway.folder, env=environment, capture_output=True, check=True)
+    return msgspec.json.decode(done.stdout)
+
+
+LOGIN = "sk-ant-oat01-login-of-a-person-0123456789"
+SUMMARY = "<summary>The notes say marzipan.</summary>"
+
+
+@pytest.mark.rule("R119", "R120", "R123", "R134")
 def test_claude_code_uses_five_providers_in_one_session(stage: Stage, tmp_path: Path) -> None:
+    """A person works in the terminal, with a login that only the lead's provider may see."""
     home, project = tmp_path / "home", prepare(tmp_path / "home")
     (project / "CLAUDE.md").write_text("Team role: hydra:lead\nBe brief.\n", encoding="utf-8")
     (project / "long.txt").write_text("some ordinary words of a long file\n" * 1900, encoding="utf-8")
@@ -92,8 +126,6 @@ def test_claude_code_uses_five_providers_in_one_session(stage: Stage, tmp_path: 
     long_file = (Use("read", str(project / "long.txt")), Use("run", "cat long.txt"))
     steps: dict[str, list[Step]] = {
         "lead": [
-            Turn(uses=(Use("search", "marzipan"),)),
-            Turn(uses=(Use("agent", "Read the notes."),)),
             Turn(uses=(Use("image", str(project / "pixel.png")),)),
             Turn(uses=long_file),
         ],
@@ -103,49 +135,65 @@ def test_claude_code_uses_five_providers_in_one_session(stage: Stage, tmp_path: 
         ],
         "eyes": [Turn(text="I see.", uses=(Use("run", "echo seen >> trail.txt"),))],
         "long": [Turn(text=LAST_WORDS)],
-        "chores": [Turn(text="nothing was found")],
+        "chores": [Turn(text=SUMMARY)],
     }
     client = msgspec.structs.replace(CLAUDE_CODE, grips={**GRIPS, "agent": AGENT, "search": SEARCH})
     gateway = stage.gateway("rules", configure(stage, RULES))
     conversation = stage.upstream.open(steps, client.grips)
     # The sub-agent and the search have prompts of their own, which must name the conversation too.
-    steps["lead"][:2] = [
+    steps["lead"][:0] = [
         Turn(uses=(Use("search", f"{conversation.key} marzipan"),)),
         Turn(uses=(Use("agent", f"This is {conversation.key}. Read the notes."),)),
     ]
     errand = Errand(
         url=gateway.url,
-        key=UPSTREAM_KEY,
+        key=LOGIN,
         prompt=f"This is {conversation.key}. Do what is to be done.",
         home=home,
         project=project,
         model=client.model,
     )
-    outcome = stage.run(_run(client, errand))
-    assert (outcome.exit, outcome.text) == (0, LAST_WORDS), outcome.output
+    stage.upstream.keys.add(LOGIN)
+    stage.run(work_in_terminal(errand))
     assert conversation.refusals == conversation.problems == []
-    assert set(find_rules(gateway)) == {"lead", "webSearch", "subAgent", "image", "long"}, gateway.tail()
+    # Each rule led to its provider, and `dragoman explain` names the same rule for each recorded request.
+    decided = find_decisions(gateway)
+    assert set(decided) == DECISIONS, gateway.tail()
+    assert sorted(explain_session(gateway)) == sorted(decided)
     assert {each.provider for each in conversation.received} == set(PROVIDERS)
     log = "\n".join(gateway.log)
     assert re.search(r" sub_agent=\S+ class=turn .* rule=subAgent ", log)
-    assert " class=background " in log
-    assert " role=lead " in log
-    lead = conversation.from_provider("lead")[0]
-    assert lead.headers["x-api-key"] == UPSTREAM_KEY
-    assert explain(gateway, {"path": "/v1/messages", "headers": USER_AGENT, "body": lead.body}) == "lead"
-    helper = {**USER_AGENT, "x-claude-code-agent-id": "a1"}
-    assert explain(gateway, {"path": "/v1/messages", "headers": helper, "body": lead.body}) == "subAgent"
+    assert "/count_tokens status=404" not in log
+    # Only the lead's provider has seen the login, and the gateway has written it nowhere.
+    for each in conversation.received:
+        assert (each.headers.get("authorization") == f"Bearer {LOGIN}") is (each.provider == "lead")
+        assert each.provider == "lead" or LOGIN not in str(each.headers)
+        assert LOGIN.encode() not in each.raw
+    files = [path for path in gateway.folder.rglob("*") if path.is_file()]
+    assert [path for path in files if LOGIN.encode() in path.read_bytes()] == []
 
 
-USER_AGENT = {"user-agent": "claude-cli/2.1.325 (external, sdk-cli)"}
+#: The rules that the session triggers: the rule, the class of the request, and the provider.
+DECISIONS = {
+    ("probes", "quota", ""),
+    ("background", "title", "chores"),
+    ("webSearch", "background", "chores"),
+    ("compaction", "compaction", "chores"),
+    ("subAgent", "turn", "mates"),
+    ("image", "turn", "eyes"),
+    ("long", "turn", "long"),
+    ("lead", "turn", "lead"),
+}
 
 
-def explain(gateway: Gateway, request: dict[str, object]) -> str:
-    """The rule that `dragoman explain` names for a request."""
-    (gateway.folder / "request.json").write_bytes(msgspec.json.encode(request))
-    command = [sys.executable, "-m", "dragoman", "explain", "request.json", "--json"]
-    out = subprocess.run(command, cwd=gateway.folder, capture_output=True, check=True).stdout
-    return str(msgspec.json.decode(out)["rule"])
+async def work_in_terminal(errand: Errand) -> None:
+    async with open_session(errand) as terminal:
+        await terminal.see("bypass permissions on")
+        await terminal.enter(errand.prompt)
+        await terminal.see(LAST_WORDS)
+        terminal.forget()
+        await terminal.enter("/compact")
+        await terminal.see("Compacted")
 
 
 OTHERS = """
@@ -167,15 +215,18 @@ target = "eyes/vision"
 
 
 @pytest.mark.parametrize(
-    ("client", "provider"), [(CODEX_PLAIN, "mates"), (GEMINI_CLI, "eyes")], ids=["codex", "gemini-cli"]
+    ("client", "rule", "provider"),
+    [(CODEX_PLAIN, "codex", "mates"), (GEMINI_CLI, "gemini", "eyes")],
+    ids=["codex", "gemini-cli"],
 )
 def test_codex_and_gemini_cli_trigger_their_rules(
-    client: Client, provider: str, stage: Stage, tmp_path: Path
+    client: Client, rule: str, provider: str, stage: Stage, tmp_path: Path
 ) -> None:
     gateway = stage.gateway("other-rules", configure(stage, OTHERS))
     tour = visit(stage, client, gateway.url, CLIENT_KEY, tmp_path / "home", steps=(Turn(text=LAST_WORDS),))
     assert tour.outcome.exit == 0, tour.outcome.output
     assert {each.provider for each in tour.conversation.turns} == {provider}, gateway.tail()
+    assert (rule, "turn", provider) in explain_session(gateway)
 
 
 TEMPLATE = "You are a coding agent of this server."

@@ -4,6 +4,8 @@ import msgspec
 import pytest
 
 from dragoman.config.load import load
+from dragoman.config.provider import TargetName
+from dragoman.config.rules import Rule
 from dragoman.routing.choose import ModelNotFound
 from dragoman.server.models import build_count_body
 from dragoman.server.paths import find_endpoint
@@ -54,6 +56,17 @@ def test_the_embedded_model_is_counted_as_what_it_stands_in_for() -> None:
 def test_a_model_without_a_route_is_not_found() -> None:
     with pytest.raises(ModelNotFound):
         counted("unknown")
+
+
+@pytest.mark.rule("R131")
+def test_a_model_that_only_rules_serve_is_counted_by_its_own_name() -> None:
+    rule = Rule(name="all", targets=(TargetName("local", "gpt-5"),))
+    config = msgspec.structs.replace(CONFIG, rules=(rule,))
+    endpoint = find_endpoint("/v1/messages/count_tokens")
+    assert endpoint is not None
+    body = {"model": "claude-sonnet-5-5", "messages": [{"role": "user", "content": TEXT}]}
+    answer = build_count_body(config, endpoint, msgspec.json.encode(body))
+    assert answer["input_tokens"] == counted("local/claude-sonnet-5-5")
 
 
 def test_a_request_that_names_no_model_is_counted_by_its_dialect() -> None:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from dragoman.accounts.keys import ANONYMOUS, Caller, check_model, may_use_model
 from dragoman.config.model import Config
-from dragoman.config.provider import ALIAS_PREFIX
+from dragoman.config.provider import ALIAS_PREFIX, TargetName
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.registry import dialect_named
 from dragoman.providers.profile import Profile
-from dragoman.routing.choose import choose, is_pattern, list_model_names
+from dragoman.routing.choose import ModelNotFound, choose, is_pattern, list_model_names
 from dragoman.server.paths import Endpoint, find_client_dialect
 from dragoman.tokens.families import find_family
 from dragoman.tokens.request import estimate_tokens, read_count_request
@@ -34,16 +34,27 @@ def build_models_body(
 def build_count_body(config: Config, endpoint: Endpoint, body: bytes) -> Json:
     """The number of input tokens of a request, by the tokens of the model that would answer it.
 
-    Raises `ModelNotFound` if no route serves the model.
+    Raises `ModelNotFound` if neither a route nor a rule can serve the model. A model that only rules serve
+    is counted by its own name: rules decide by the whole request, which is not here.
     """
     request = read_count_request(endpoint.dialect, body, endpoint.model)
     family = find_family(request.model, endpoint.dialect)
-    if request.model:
-        target = choose(config, request.model).targets[0]
+    target = _find_target(config, request.model) if request.model else None
+    if target is not None:
         provider = config.providers[target.provider]
         if not provider.is_stand_in:
             family = find_family(target.model, provider.wire_dialect)
     return dialect_named(endpoint.dialect).counting.write_answer(estimate_tokens(request, family))
+
+
+def _find_target(config: Config, model: str) -> TargetName | None:
+    """The first target of the model's route; None if only rules can serve it."""
+    try:
+        return choose(config, model).targets[0]
+    except ModelNotFound:
+        if not config.rules:
+            raise
+    return None
 
 
 def describe_models(config: Config) -> Json:

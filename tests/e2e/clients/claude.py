@@ -1,11 +1,13 @@
 """Claude Code, by its command, and by the Agent SDK."""
 
 import sys
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import msgspec
 
-from tests.e2e.clients.client import BINARIES, Client, Errand, Outcome, execute
+from tests.e2e.clients.client import BINARIES, Client, Errand, Outcome, build_environment, execute, write
+from tests.e2e.clients.terminal import Terminal, open_terminal
 from tests.e2e.upstream.script import Grip
 
 GRIPS = {
@@ -39,6 +41,32 @@ async def run_command(client: Client, errand: Errand) -> Outcome:
     command = [str(BINARIES / "claude"), *options, errand.prompt]
     status, out, err = await execute(command, errand, _environment(errand))
     return Outcome(exit=status, text=_result(out), output=out + err)
+
+
+def open_session(errand: Errand) -> AbstractAsyncContextManager[Terminal]:
+    """Claude Code in a terminal, for a person with a login: `errand.key` is its token.
+
+    It first shows its input line, without the questions of a first start.
+    """
+    known = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+    state = {
+        "hasCompletedOnboarding": True,
+        "bypassPermissionsModeAccepted": True,
+        "theme": "dark",
+        "projects": {str(errand.project): known},
+    }
+    write(errand.home / ".claude.json", msgspec.json.encode(state).decode())
+    login = {
+        "ANTHROPIC_BASE_URL": errand.url,
+        "ANTHROPIC_MODEL": errand.model,
+        "CLAUDE_CODE_SUBAGENT_MODEL": errand.model,
+        "CLAUDE_CODE_OAUTH_TOKEN": errand.key,
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "IS_SANDBOX": "1",
+    }
+    command = [str(BINARIES / "claude"), "--dangerously-skip-permissions"]
+    return open_terminal(command, errand.project, build_environment(errand) | login)
 
 
 async def run_agent_sdk(client: Client, errand: Errand) -> Outcome:

@@ -56,22 +56,26 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     carries_seals: bool = True
 
 
-async def execute(
-    command: list[str], errand: Errand, environment: Mapping[str, str]
-) -> tuple[int | None, str, str]:
-    """Run a command in the errand's home; its exit status (None after the time limit), output and errors."""
-    base = {
+def build_environment(errand: Errand) -> dict[str, str]:
+    """The variables of every client: nothing of the machine's user but the path of programs."""
+    (errand.home / "scratch").mkdir(exist_ok=True)
+    return {
         "PATH": f"{CLIENTS / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(errand.home),
         "LANG": "C.UTF-8",
         "TMPDIR": str(errand.home / "scratch"),
         "NO_COLOR": "1",
     }
-    (errand.home / "scratch").mkdir(exist_ok=True)
+
+
+async def execute(
+    command: list[str], errand: Errand, environment: Mapping[str, str]
+) -> tuple[int | None, str, str]:
+    """Run a command in the errand's home; its exit status (None after the time limit), output and errors."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=errand.project,
-        env=base | dict(environment),
+        env=build_environment(errand) | dict(environment),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -80,14 +84,14 @@ async def execute(
     try:
         out, err = await asyncio.wait_for(process.communicate(), SECONDS_FOR_A_RUN)
     except TimeoutError:
-        _end_group(process.pid)
+        end_group(process.pid)
         out, err = await process.communicate()
         return None, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
-    _end_group(process.pid)
+    end_group(process.pid)
     return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
-def _end_group(leader: int) -> None:
+def end_group(leader: int) -> None:
     """End what the client started and left behind; the group is our own, made for this run."""
     try:
         os.killpg(leader, signal.SIGKILL)

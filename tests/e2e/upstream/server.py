@@ -45,6 +45,8 @@ class Upstream:
         self._keys = itertools.count(1)
         self._runner: web.AppRunner | None = None
         self.address = ""
+        #: The keys that the vendors accept: that of the gateways, and logins of clients.
+        self.keys = {UPSTREAM_KEY}
         #: Requests that belong to no conversation.
         self.strays: list[str] = []
 
@@ -116,7 +118,7 @@ class Upstream:
         self, conversation: Conversation, received: Received, sender: Sender, model: str
     ) -> web.StreamResponse:
         vendor, body = VENDORS[received.dialect], received.body
-        if not _has_key(received.dialect, received.headers):
+        if _find_key(received.dialect, received.headers) not in self.keys:
             received.refusal = "the request does not show the provider's key"
             return _json(401, vendor.error(401, received.refusal))
         try:
@@ -154,13 +156,11 @@ def _json(status: int, body: Json, headers: Mapping[str, str] | None = None) -> 
     )
 
 
-def _has_key(dialect: str, headers: Mapping[str, str]) -> bool:
+def _find_key(dialect: str, headers: Mapping[str, str]) -> str:
     shown = headers.get("authorization", "").removeprefix("Bearer ")
     if dialect == "gemini":
-        shown = headers.get("x-goog-api-key", "")
-    elif dialect == "anthropic":
-        shown = headers.get("x-api-key", shown)
-    return shown == UPSTREAM_KEY
+        return headers.get("x-goog-api-key", "")
+    return headers.get("x-api-key", shown) if dialect == "anthropic" else shown
 
 
 def offers_tools(body: Json) -> bool:

@@ -31,7 +31,8 @@ BETA_FIELDS = {
     "mcp_servers": "mcp-client-2025-11-20",
 }
 BETAS = words(
-    "claude-code-20250219 interleaved-thinking-2025-05-14 context-management-2025-06-27 "
+    "claude-code-20250219 oauth-2025-04-20 extended-cache-ttl-2025-04-11 "
+    "interleaved-thinking-2025-05-14 context-management-2025-06-27 "
     "per-turn-control-2026-07-01 mid-conversation-tool-changes-2026-07-01 thinking-token-count-2026-05-13 "
     "advanced-tool-use-2025-11-20 effort-2025-11-24 thinking-display-updates-2026-08-18 "
     "structured-outputs-2025-11-13 structured-outputs-2025-12-15 redact-thinking-2026-02-12 "
