@@ -30,7 +30,10 @@ START_SECONDS = 60.0
 class PostgresServer:
     """One server with its own data. `url` leads to its database over TCP on loopback."""
 
-    def __init__(self, folder: Path, *, is_durable: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, is_durable: bool = False, primary: "PostgresServer | None" = None
+    ) -> None:
+        """With a `primary`, a standby that has its data and follows it."""
         self.folder = folder
         self._is_durable = is_durable
         self.port = find_free_port()
@@ -42,10 +45,12 @@ class PostgresServer:
             folder.chmod(0o755)
             self._data.mkdir(mode=0o700)
             os.chown(self._data, NOBODY, NOBODY)
-        options = ("--auth=trust", "--encoding=utf8", "--no-sync", "-U", "postgres", "-D", str(self._data))
-        subprocess.run(
-            [self._programs / "initdb", *options], check=True, stdout=subprocess.DEVNULL, user=self._user
-        )
+        if primary is None:
+            self._run_program("initdb", "--auth=trust", "--encoding=utf8", "--no-sync", "-U", "postgres")
+        else:
+            self._run_program(
+                "pg_basebackup", "--write-recovery-conf", "--checkpoint=fast", "-d", primary.url
+            )
 
     @property
     def url(self) -> str:
@@ -82,6 +87,19 @@ class PostgresServer:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(30)
             self._process = None
+
+    def promote(self) -> None:
+        """Make a standby the server that accepts writes. Returns when it does."""
+        self._run_program("pg_ctl", "promote", "--wait")
+
+    def _run_program(self, name: str, *options: str) -> None:
+        subprocess.run(
+            [self._programs / name, *options, "-D", str(self._data)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            user=self._user,
+            cwd="/",
+        )
 
     def pause(self) -> None:
         """Stop all processes of the server. Connections stay open, and nothing is answered."""
@@ -134,15 +152,26 @@ async def _answers(url: str) -> bool:
 
 
 @contextmanager
-def run_server(*, is_durable: bool = False) -> Iterator[PostgresServer]:
-    """A server of one test alone, which the test may stop and pause."""
+def run_server(
+    *, is_durable: bool = False, primary: PostgresServer | None = None
+) -> Iterator[PostgresServer]:
+    """A server of one test alone, which the test may stop and pause. See `PostgresServer`."""
     with tempfile.TemporaryDirectory(prefix="dragoman-pg-") as folder:
-        server = PostgresServer(Path(folder), is_durable=is_durable)
+        server = PostgresServer(Path(folder), is_durable=is_durable, primary=primary)
         server.start()
         try:
             yield server
         finally:
             server.stop()
+
+
+@contextmanager
+def run_pair() -> Iterator[tuple[PostgresServer, PostgresServer]]:
+    """A server and its standby. A commit is answered when the standby has it too."""
+    with run_server() as primary, run_server(primary=primary) as standby:
+        asyncio.run(execute(primary.url, "ALTER SYSTEM SET synchronous_standby_names = '*'"))
+        asyncio.run(execute(primary.url, "SELECT pg_reload_conf()"))
+        yield primary, standby
 
 
 @cache

@@ -66,8 +66,10 @@ class ClientKeyCache:
             return
         async with self._refreshing:
             if self.is_stale:
+                # A change during a slow read is not in its result: the age counts from its beginning.
+                begun = time.monotonic()
                 await self._read_if_changed()
-                self._valid_until = time.monotonic() + MAX_AGE
+                self._valid_until = begun + MAX_AGE
 
     def find_caller(self, digests: Iterable[bytes]) -> Caller | None:
         """The caller of the first valid key. Raises if all known keys among them are invalid."""
