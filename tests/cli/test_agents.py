@@ -108,6 +108,8 @@ def test_claude_code_gets_the_limits_of_the_model_that_answers(model: str) -> No
     assert environment["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "4096"
     # For names that it knows, Claude Code reads only this one, and takes no less than 100,000.
     assert environment["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] == "100000"
+    # The entry `Default` of its menu would be the same model with a window of a million tokens.
+    assert environment["CLAUDE_CODE_DISABLE_1M_CONTEXT"] == "1"
 
 
 @pytest.mark.rule("M4")
@@ -193,12 +195,34 @@ def test_gemini_cli_compresses_before_the_window_of_the_model_is_full() -> None:
 
 
 @pytest.mark.rule("M4")
+@pytest.mark.parametrize(
+    ("context", "sizes"),
+    [(32_768, ["4096", "4096"]), (320_000, ["40000", "30000"]), (10**6, ["50000", "30000"])],
+)
+def test_gemini_cli_shortens_old_outputs_before_the_window_is_full(
+    context: int, sizes: list[str], tmp_path: Path
+) -> None:
+    limits = {"m": ModelLimits(context=context)}
+    access = msgspec.structs.replace(PLAIN, requested="m", limits=limits)
+    launch = prepare_launch(AGENTS["gemini"].build_launch(access), tmp_path, {"HOME": str(tmp_path / "home")})
+    flags = msgspec.json.decode(Path(launch.environment["GEMINI_EXP"]).read_bytes())["flags"]
+    assert [flag["intValue"] for flag in flags] == sizes
+
+
+@pytest.mark.rule("M4")
 @pytest.mark.parametrize("name", list(AGENTS))
 def test_no_agent_gets_limits_that_are_not_known(name: str) -> None:
     launch = launch_limited(name, "local/unknown")
     told = " ".join((*launch.environment, *launch.environment.values(), *launch.arguments))
     told += " ".join(launch.files.values())
-    names = ("MAX_CONTEXT", "MAX_OUTPUT", "COMPACT_WINDOW", "context_window", "compressionThreshold")
+    names = (
+        "MAX_CONTEXT",
+        "MAX_OUTPUT",
+        "COMPACT_WINDOW",
+        "context_window",
+        "compressionThreshold",
+        "GEMINI_EXP",
+    )
     assert not [each for each in names if each in told]
     if name == "opencode":
         models = msgspec.json.decode(launch.environment["OPENCODE_CONFIG_CONTENT"])["provider"]["dragoman"]

@@ -10,15 +10,21 @@ from dragoman.cli.claude_settings import describe_settings, split_settings
 from dragoman.hub.errors import ConfigError
 
 ACCESS = GatewayAccess(url="http://127.0.0.1:1", key="own-key")
+NOWHERE = Path("/nowhere")
 ELSEWHERE = {"env": {"ANTHROPIC_BASE_URL": "http://elsewhere", "MINE": "1"}, "theme": "dark"}
 
 
-def merge(*arguments: str) -> tuple[dict[str, object], tuple[str, ...]]:
-    """The settings of Claude Code, and its arguments, for the user's own arguments."""
+def merge(
+    *arguments: str, access: GatewayAccess = ACCESS, folder: Path = NOWHERE, **environment: str
+) -> tuple[dict[str, object], tuple[str, ...]]:
+    """The settings of Claude Code, and its arguments, for the user's own arguments and variables."""
     agent = AGENTS["claude"]
-    assert agent.merge_arguments is not None
-    launch, kept = agent.merge_arguments(agent.build_launch(ACCESS), arguments)
-    return msgspec.json.decode(launch.files["claude.json"]), kept
+    assert agent.merge_own is not None
+    variables = {"HOME": str(folder), **environment}
+    launch, kept = agent.merge_own(agent.build_launch(access), arguments, variables, folder)
+    settings = msgspec.json.decode(launch.files["claude.json"], type=dict[str, object])
+    assert launch.environment.items() <= msgspec.convert(settings["env"], dict[str, str]).items()
+    return settings, kept
 
 
 @pytest.mark.rule("M18")
@@ -76,3 +82,33 @@ def test_a_model_that_the_menu_has_saved_is_reported(tmp_path: Path) -> None:
     assert "default model 'chain'" in line
     assert "--model" in line
     assert not list(describe_settings({"HOME": str(tmp_path)}, tmp_path, {}, "chosen"))
+
+
+RELAYED = GatewayAccess(url="http://127.0.0.1:1", key="own-key", relays_credential=True)
+
+
+@pytest.mark.rule("M18")
+@pytest.mark.parametrize("place", ["variable", "file", "argument", "nowhere"])
+def test_headers_of_the_user_are_kept_beside_the_gateways_key(tmp_path: Path, place: str) -> None:
+    own = "x-team: blue\nx-user: ann"
+    text = msgspec.json.encode({"env": {"ANTHROPIC_CUSTOM_HEADERS": own}}).decode()
+    (tmp_path / ".claude").mkdir()
+    if place == "file":
+        (tmp_path / ".claude" / "settings.json").write_text(text, "utf-8")
+    variables = {"ANTHROPIC_CUSTOM_HEADERS": own} if place == "variable" else {}
+    arguments = ("--settings", text) if place == "argument" else ()
+    settings, _ = merge(*arguments, access=RELAYED, folder=tmp_path, **variables)
+    headers = msgspec.convert(settings["env"], dict[str, str])["ANTHROPIC_CUSTOM_HEADERS"]
+    assert headers.splitlines() == [
+        *(own.splitlines() if place != "nowhere" else ()),
+        "dragoman-key: own-key",
+    ]
+    agent = AGENTS["claude"]
+    assert agent.describe_settings is not None
+    launch = agent.build_launch(RELAYED)
+    assert agent.describe_settings(RELAYED, launch, tmp_path, {"HOME": str(tmp_path)}) == []
+
+
+def test_headers_of_the_user_are_left_alone_if_the_gateway_sets_none(tmp_path: Path) -> None:
+    settings, _ = merge(folder=tmp_path, ANTHROPIC_CUSTOM_HEADERS="x-team: blue")
+    assert "ANTHROPIC_CUSTOM_HEADERS" not in msgspec.convert(settings["env"], dict[str, str])

@@ -25,6 +25,7 @@ AGENTS = {
     "claude": ("-p", PROMPT, "--dangerously-skip-permissions"),
     "codex": ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", PROMPT),
     "opencode": ("run", PROMPT),
+    "gemini": ("-p", PROMPT, "--yolo", "--skip-trust"),
 }
 
 
@@ -38,7 +39,8 @@ def test_an_agent_compacts_before_a_small_window_is_full(name: str, tmp_path: Pa
     assert outcome.code == 0, outcome.err
     assert FINAL in outcome.out
     assert model.calls == 12
-    assert model.compactions >= 1, model.sizes
+    # Within the answer to one prompt, Gemini CLI shortens the oldest outputs at every call.
+    assert model.compactions >= 1 or name == "gemini", model.sizes
     assert model.overflows == 0, model.sizes
     # A warning of Claude Code about the window, and of Codex about the metadata of the model.
     assert "context window of" not in outcome.err
@@ -47,15 +49,16 @@ def test_an_agent_compacts_before_a_small_window_is_full(name: str, tmp_path: Pa
 
 @pytest.mark.rule("M4")
 def test_gemini_cli_compresses_between_two_prompts(tmp_path: Path) -> None:
-    # Within the answer to one prompt it compresses nothing.
-    with serving_small_model(WINDOW, rounds=5) as model:
+    # Half of the window: outputs of tools would be shortened, a prompt is not.
+    long = f"{PROMPT} {'heliotrope ' * (WINDOW // 6)}"
+    with serving_small_model(WINDOW, rounds=1) as model:
         (tmp_path / "dragoman.toml").write_text(FILE.format(url=model.url, window=WINDOW), "utf-8")
         path = f"{CLIENTS / 'bin'}:{BINARIES}:/usr/bin:/bin"
-        for options in ((), ("--resume", "latest")):
-            arguments = (*options, "-p", PROMPT, "--yolo", "--skip-trust")
+        for prompt, options in ((long, ()), (PROMPT, ("--resume", "latest"))):
+            arguments = (*options, "-p", prompt, "--yolo", "--skip-trust")
             outcome = dragoman(tmp_path, "run", "gemini", *arguments, PATH=path, **VARIABLES)
             assert outcome.code == 0, outcome.err
             assert FINAL in outcome.out
-            model.rounds = 7
+            model.rounds = 2
     assert model.compactions >= 1, model.sizes
     assert model.overflows == 0, model.sizes

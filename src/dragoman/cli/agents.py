@@ -10,10 +10,19 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.cli.claude_settings import add_status_line, describe_settings, merge_settings, split_settings
+from dragoman.cli.claude_settings import (
+    add_status_line,
+    describe_settings,
+    find_variable,
+    merge_settings,
+    split_settings,
+)
 from dragoman.cli.codex_catalogue import write_catalogue
 from dragoman.cli.gemini_home import (
+    EXPERIMENTS_FILE,
+    EXPERIMENTS_VARIABLE,
     SETTINGS_FILE,
+    build_gemini_experiments,
     build_gemini_home,
     build_gemini_settings,
     keep_gemini_files,
@@ -34,6 +43,8 @@ _CLAUDE_MODELS = (
 _CLAUDE_MENU = ("ANTHROPIC_CUSTOM_MODEL_OPTION", "ANTHROPIC_CUSTOM_MODEL_OPTION_NAME")
 #: Claude Code warns about a CLAUDE_CODE_AUTO_COMPACT_WINDOW outside of this range.
 _CLAUDE_COMPACT_RANGE = (100_000, 1_000_000)
+#: Headers of the user for every request of Claude Code, one per line.
+_CLAUDE_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 #: Claude Code compacts when what the answer and this margin leave of the window is full. In windows below
 #: this size, the answer may take only this part of the window, and the conversation may fill this one.
 _CLAUDE_MARGIN = 13_000
@@ -123,10 +134,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     resume: str = ""
     #: What to do after some exit codes of the agent whose reason it does not show.
     exit_hints: dict[int, str] = {}
-    #: Takes the user's arguments that would replace settings of the launch into the launch.
-    merge_arguments: Callable[[AgentLaunch, tuple[str, ...]], tuple[AgentLaunch, tuple[str, ...]]] | None = (
-        None
-    )
+    #: Merges the launch with arguments, variables and settings of the user that would replace each other.
+    #: Returns the launch, and the arguments that are left.
+    merge_own: (
+        Callable[[AgentLaunch, tuple[str, ...], Mapping[str, str], Path], tuple[AgentLaunch, tuple[str, ...]]]
+        | None
+    ) = None
     #: Adds the gateway's status line to a private file, unless the user has one: in the arguments, or in the
     #: settings that the environment and the folder lead to.
     add_status_line: Callable[[str, tuple[str, ...], Mapping[str, str], Path], str] | None = None
@@ -147,7 +160,7 @@ def _launch_claude(access: GatewayAccess) -> AgentLaunch:
         # A token would take the place of the user's own login, which the gateway relays.
         unset = tuple(name for name in unset if name not in _CLAUDE_CREDENTIALS)
         if access.key:
-            environment["ANTHROPIC_CUSTOM_HEADERS"] = f"{KEY_HEADER}: {access.key}"
+            environment[_CLAUDE_HEADERS] = f"{KEY_HEADER}: {access.key}"
     else:
         environment["ANTHROPIC_AUTH_TOKEN"] = access.key
     if access.model:
@@ -181,18 +194,24 @@ def _describe_claude_model(name: str, access: GatewayAccess) -> dict[str, object
     return {"model": name, "label": name, "description": f"A model of the gateway{size}"}
 
 
-def _merge_claude_arguments(
-    launch: AgentLaunch, arguments: tuple[str, ...]
+def _merge_claude(
+    launch: AgentLaunch, arguments: tuple[str, ...], environment: Mapping[str, str], folder: Path
 ) -> tuple[AgentLaunch, tuple[str, ...]]:
     kept, values = split_settings(arguments)
-    text = merge_settings(launch.files[_CLAUDE_FILE], values)
-    return msgspec.structs.replace(launch, files={_CLAUDE_FILE: text}), kept
+    variables = dict(launch.environment)
+    if _CLAUDE_HEADERS in variables:
+        own = find_variable(_CLAUDE_HEADERS, values, environment, folder)
+        variables[_CLAUDE_HEADERS] = "\n".join(filter(None, (own.strip(), variables[_CLAUDE_HEADERS])))
+    text = merge_settings(launch.files[_CLAUDE_FILE], values, variables)
+    return msgspec.structs.replace(launch, environment=variables, files={_CLAUDE_FILE: text}), kept
 
 
 def _describe_claude_settings(
     access: GatewayAccess, launch: AgentLaunch, folder: Path, environment: Mapping[str, str]
 ) -> list[str]:
     variables = {**dict.fromkeys(_CLAUDE_ELSEWHERE, ""), **launch.environment}
+    # The user's headers are kept.
+    variables.pop(_CLAUDE_HEADERS, None)
     return list(describe_settings(environment, folder, variables, access.model))
 
 
@@ -214,6 +233,9 @@ def _build_claude_limits(limits: ModelLimits) -> dict[str, str]:
         variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(context)
         lowest, highest = _CLAUDE_COMPACT_RANGE
         variables["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(min(max(context, lowest), highest))
+        if context < highest:
+            # Without it, the entry `Default` of the menu is `NAME[1m]`: the same model with a million tokens.
+            variables["CLAUDE_CODE_DISABLE_1M_CONTEXT"] = "1"
     if output:
         variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(output)
     return variables
@@ -251,11 +273,15 @@ def _launch_gemini(access: GatewayAccess) -> AgentLaunch:
             "GEMINI_API_KEY": access.key,
             "GOOGLE_GEMINI_BASE_URL": access.url,
             "GEMINI_CLI_HOME": FOLDER,
+            **({EXPERIMENTS_VARIABLE: f"{FOLDER}/{EXPERIMENTS_FILE}"} if context else {}),
             **({"GEMINI_MODEL": access.model} if access.model else {}),
         },
         prepare=partial(build_gemini_home, context=context),
         finish=keep_gemini_files,
-        files={SETTINGS_FILE: build_gemini_settings({}, context)},
+        files={
+            SETTINGS_FILE: build_gemini_settings({}, context),
+            **({EXPERIMENTS_FILE: build_gemini_experiments(context)} if context else {}),
+        },
         unset=("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI"),
     )
 
@@ -294,7 +320,7 @@ AGENTS: dict[str, Agent] = {
         default_model="claude-opus-5-5",
         other_models=("claude-sonnet-5-5", "claude-haiku-5-5"),
         resume="--continue",
-        merge_arguments=_merge_claude_arguments,
+        merge_own=_merge_claude,
         add_status_line=add_status_line,
         describe_settings=_describe_claude_settings,
     ),

@@ -37,14 +37,24 @@ def split_settings(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[s
     return tuple(kept), tuple(values)
 
 
-def merge_settings(text: str, values: tuple[str, ...]) -> str:
-    """The private settings `text`, added to the user's settings: file names or JSON. Ours take precedence."""
+def merge_settings(text: str, values: tuple[str, ...], changed: Mapping[str, str]) -> str:
+    """The private settings `text`, added to the user's settings: file names or JSON. Ours take precedence.
+
+    `changed`: variables whose values replace those in `text`.
+    """
     merged: Settings = {}
     for value in values:
         merged |= _read_value(value)
     own = msgspec.json.decode(text, type=Settings)
-    variables = {**_read_variables(merged), **_read_variables(own)}
+    variables = {**_read_variables(merged), **_read_variables(own), **changed}
     return msgspec.json.encode({**merged, **own, "env": variables}).decode()
+
+
+def find_variable(name: str, values: tuple[str, ...], environment: Mapping[str, str], folder: Path) -> str:
+    """The value of a variable as Claude Code would see it: by `--settings`, by a file, by the environment."""
+    sources = [*map(_read_file, _list_files(environment, folder)), *map(_read_value, values)]
+    found = [_read_variables(settings).get(name) for settings in sources]
+    return next((value for value in reversed(found) if isinstance(value, str)), environment.get(name, ""))
 
 
 def _read_value(value: str) -> Settings:

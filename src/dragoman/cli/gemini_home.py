@@ -18,6 +18,15 @@ _STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DO
 #: The window that Gemini CLI assumes for every model, and the part of it that it fills before it compresses.
 _WINDOW = 1_048_576
 _THRESHOLD = 0.5
+#: The file that the variable GEMINI_EXP names. It has the values of Gemini CLI that no setting has.
+EXPERIMENTS_FILE = "experiments.json"
+EXPERIMENTS_VARIABLE = "GEMINI_EXP"
+#: The latest outputs of tools that Gemini CLI keeps, and the older ones that it collects before it replaces
+#: them by excerpts: the numbers of these values, and its own limits in tokens.
+_KEPT_OUTPUTS = (45758817, 50_000)
+_OLDER_OUTPUTS = (45758818, 30_000)
+#: The part of the model's window for each of them.
+_OUTPUT_PART = 8
 
 
 def build_gemini_home(folder: Path, environment: Mapping[str, str], *, context: int = 0) -> tuple[str, ...]:
@@ -39,6 +48,8 @@ def build_gemini_home(folder: Path, environment: Mapping[str, str], *, context: 
             else:
                 (own / entry.name).symlink_to(entry.resolve())
     (own / _SETTINGS).write_text(build_gemini_settings(settings, context), "utf-8")
+    if context:
+        (folder / EXPERIMENTS_FILE).write_text(build_gemini_experiments(context), "utf-8")
     return ()
 
 
@@ -71,6 +82,16 @@ def build_gemini_settings(settings: Mapping[str, object], context: int = 0) -> s
         threshold = round(_THRESHOLD * context / _WINDOW, 6)
         changed["model"] = {**_find_object(settings, "model"), "compressionThreshold": threshold}
     return msgspec.json.encode(changed).decode()
+
+
+def build_gemini_experiments(context: int) -> str:
+    """The limits for outputs of tools that fit into a window of `context` tokens.
+
+    Within the answer to one prompt Gemini CLI compresses nothing: it only replaces old outputs by excerpts.
+    """
+    sizes = ((flag, min(own, context // _OUTPUT_PART)) for flag, own in (_KEPT_OUTPUTS, _OLDER_OUTPUTS))
+    flags = [{"flagId": flag, "intValue": str(size)} for flag, size in sizes]
+    return msgspec.json.encode({"flags": flags}).decode()
 
 
 def _find_object(settings: Mapping[str, object], name: str) -> dict[str, object]:

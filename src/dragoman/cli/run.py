@@ -99,6 +99,8 @@ def run(
         access = build_access(chosen, url, config, key=key, model=model)
         # A file in the working directory may come from another person, and it decides where prompts go.
         click.echo(describe_run(chosen, access, config), err=True)
+        if hint := suggest_window(chosen, access, config):
+            click.echo(hint, err=True)
         own = arguments[1:] if arguments[:1] == ("--",) else arguments
         planned = chosen.build_launch(access)
         if chosen.describe_settings:
@@ -106,8 +108,8 @@ def run(
                 click.echo(line, err=True)
         if has_status_line:
             planned = _add_status_line(chosen, planned, own)
-        if chosen.merge_arguments:
-            planned, own = chosen.merge_arguments(planned, own)
+        if chosen.merge_own:
+            planned, own = chosen.merge_own(planned, own, os.environ, Path.cwd())
         code = _run_agent(program, planned, own)
     if code in chosen.exit_hints:
         click.echo(f"hint: {chosen.exit_hints[code]}", err=True)
@@ -164,6 +166,21 @@ def describe_run(agent: Agent, access: GatewayAccess, config: Config | None) -> 
         path = str(Path(config.path).absolute()) if config.path else ""
         source = f" ({path or 'no configuration: the embedded model answers'})"
     return f"{agent.title}: {requested}{answering}, gateway: {access.url}{source}"
+
+
+def suggest_window(agent: Agent, access: GatewayAccess, config: Config | None) -> str:
+    """How to state the context window of the model that answers; empty if it or the agent's own is known.
+
+    Without it an agent assumes a large window, and compacts its conversation too late.
+    """
+    if config is None or not access.answering or access.find_limits().context:
+        return ""
+    name, _, model = access.answering.partition("/")
+    provider = config.providers[name]
+    if provider.is_stand_in or provider.keeps_sessions or model == agent.default_model:
+        return ""
+    table = f"providers.{name}.models.{msgspec.json.encode(model).decode()}"
+    return f"hint: its context window is unknown; set context_tokens in [{table}] of {config.path}"
 
 
 def _create_key(config: Config) -> str:
@@ -264,5 +281,8 @@ def env(path: str | None, model: str, url: str, key: str, shell: str, agent: str
     chosen = AGENTS[agent]
     url = gateway_url(config) if config else check_url(url)
     access = build_access(chosen, url, config, key=key, model=model)
-    for line in build_shell_code(chosen, chosen.build_launch(access), SHELLS[shell]):
+    planned = chosen.build_launch(access)
+    if chosen.merge_own:
+        planned, _ = chosen.merge_own(planned, (), os.environ, Path.cwd())
+    for line in build_shell_code(chosen, planned, SHELLS[shell]):
         click.echo(line)
