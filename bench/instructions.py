@@ -20,6 +20,7 @@ from typing import Any
 from bench.payloads import anthropic_stream, chat_stream, grow_session, responses_session
 from dragoman.config.model import Config, Route
 from dragoman.config.provider import Provider, TargetName
+from dragoman.config.rules import Rule
 from dragoman.exchange.gateway import Gateway
 from dragoman.server.app import App
 from dragoman.storage.sqlite import SqliteStorage
@@ -44,6 +45,9 @@ _ROUTES = {
     "alias": ("claude", "mock"),
     "claude-model": ("claude", "claude-model"),
 }
+
+#: The markers of roles that rules search for.
+ROLES: dict[str, tuple[str, ...]] = {"lead": ("hydra:lead",)}
 
 Message = MutableMapping[str, Any]
 
@@ -81,11 +85,11 @@ class ScriptedServer:
         """Nothing is open."""
 
 
-def _build_app(folder: str) -> App:
+def _build_app(folder: str, rules: tuple[Rule, ...]) -> App:
     chat = Provider(name="chat", dialect="openai_chat", base_url="http://127.0.0.1:9/v1")
     claude = Provider(name="claude", dialect="anthropic", base_url="http://127.0.0.1:9")
     routes = tuple(Route(match=name, targets=(TargetName(*to),)) for name, to in _ROUTES.items())
-    config = Config(providers={"chat": chat, "claude": claude}, routes=routes)
+    config = Config(providers={"chat": chat, "claude": claude}, routes=routes, rules=rules, roles=ROLES)
     servers = {"chat": ScriptedServer(chat_stream()), "claude": ScriptedServer(anthropic_stream())}
     return App(Gateway(config, upstreams=servers, storage=SqliteStorage(Path(folder) / "state.sqlite")))
 
@@ -139,14 +143,14 @@ async def _run_socket(app: App, path: str, bodies: list[bytes]) -> None:
     assert not left, f"{len(left)} turns were not run"
 
 
-async def run_turns(lane: str, turns: int) -> None:
-    """Run so many turns of a lane in this process."""
+async def run_turns(lane: str, turns: int, rules: tuple[Rule, ...] = ()) -> None:
+    """Run so many turns of a lane in this process. `rules`: those of the gateway; none of them may hold."""
     path, model, _ = LANES[lane]
     build = responses_session if path == "/v1/responses" else grow_session
     # All bodies, also in the short run: the difference must not contain their construction.
     bodies = [body for number in range(LONG // 20) for body in build(number, model)][:turns]
     with tempfile.TemporaryDirectory() as folder:
-        app = _build_app(folder)
+        app = _build_app(folder, rules)
         if lane == "websocket":
             await _run_socket(app, path, bodies)
         else:
@@ -161,16 +165,21 @@ def instructions_report() -> list[str]:
         return ["Instructions per turn: valgrind is not installed (Debian: apt install valgrind)"]
     lines = ["Instructions per turn, in millions (valgrind, no sockets, history of 75 KB and more)"]
     for lane, (_, _, goal) in LANES.items():
-        millions = (_count(lane, LONG) - _count(lane, SHORT)) / (LONG - SHORT) / 1e6
+        millions = count_per_turn("bench.instructions", lane) / 1e6
         verdict = "" if goal is None else f"   goal {goal:g}: {'met' if millions <= goal else 'MISSED'}"
         lines.append(f"  {lane:<52} {millions:9.2f}{verdict}")
     return lines
 
 
-def _count(lane: str, turns: int) -> int:
+def count_per_turn(module: str, lane: str) -> float:
+    """The instructions of one turn. `module` runs turns of the lane: its arguments are lane and number."""
+    return (_count(module, lane, LONG) - _count(module, lane, SHORT)) / (LONG - SHORT)
+
+
+def _count(module: str, lane: str, turns: int) -> int:
     """The instructions of a process that runs so many turns."""
     command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
-    command += [sys.executable, "-m", "bench.instructions", lane, str(turns)]
+    command += [sys.executable, "-m", module, lane, str(turns)]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     found = re.search(r"I +refs: +([\d,]+)", done.stderr)

@@ -5,9 +5,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.agents import RequestClass
-from dragoman.agents.instructions import find_model_tag, find_project, find_roles
+from dragoman.agents.instructions import _PROJECT, find_model_tag, find_project, find_roles
 from dragoman.hub.request import Request
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.routing.traits import RequestTraits
@@ -108,6 +110,21 @@ PROJECTS = {
 @pytest.mark.parametrize("agent", PROJECTS)
 def test_the_project_is_found_where_the_agent_names_it(agent: str) -> None:
     assert find_project(read(PROJECTS[agent])) == "/src/shop"
+
+
+#: Pieces of which texts are made that do and do not name a folder.
+PIECES = (
+    *("Primary working directory: ", "Working Directory: ", "workspace directories:\n - ", "<cwd>"),
+    *("I'm currently working in the following directories:\n  - ", "working in the directory: "),
+    *("/src/shop", "/src/a b", "</cwd>", "\n", " ", "the directory ", "working", "other words " * 30),
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+def test_the_fast_search_finds_what_the_pattern_finds(text: str) -> None:
+    found = _PROJECT.search(text)
+    wanted = found[1].strip().rstrip("/") if found else ""
+    assert find_project(read(message("hi", system=text or "none"))) == wanted
 
 
 @pytest.mark.rule("R119")

@@ -22,12 +22,13 @@ _PROJECT = re.compile(
     r"([^\n<]{1,400})"
 )
 
-#: Parts of what the pattern begins with, in all spellings, and the characters that may precede them.
-_PROJECT_HINTS = (
-    *("orking directory", "orking Directory", "<cwd>", "orking in the "),
-    *("orkspace directories", "orkspace Directories"),
-)
-_BEFORE_HINT = 20
+#: Every beginning of the pattern has one of these: the word `directory` with one of two others before it, or
+#: a tag. The numbers are characters before the hint, and characters of the pattern in all.
+_DIRECTORY = "irector"
+_BEFORE_DIRECTORY = ("orking", "orkspace")
+_TAG = "<cwd>"
+_BEFORE_HINT = 50
+_AROUND_HINT = 600
 
 #: A tag at the beginning of a system text names the model of a sub-agent. The first is known to the users
 #: of claude-code-router.
@@ -56,12 +57,26 @@ def find_last_user_text(request: Request) -> str:
 def find_project(request: Request) -> str:
     """The folder that the agent works in; empty if its instructions do not name it."""
     for text in (*list_instructions(request), *_list_first_user_texts(request)):
-        # To find a plain text is many times faster than to search a long prompt for the pattern.
-        places = [place for hint in _PROJECT_HINTS if (place := text.find(hint)) >= 0]
-        found = _PROJECT.search(text, max(0, min(places) - _BEFORE_HINT)) if places else None
+        found = _search_project(text)
         if found:
-            return found[1].strip().rstrip("/")
+            return found.strip().rstrip("/")
     return ""
+
+
+def _search_project(text: str) -> str:
+    """The first folder that a text names. To find a plain word is many times faster than the pattern."""
+    place = text.find(_DIRECTORY)
+    tag = text.find(_TAG)
+    while place >= 0 and (tag < 0 or place < tag):
+        start = max(0, place - _BEFORE_HINT)
+        before = text[start:place]
+        if any(word in before for word in _BEFORE_DIRECTORY):
+            found = _PROJECT.search(text, start, start + _AROUND_HINT)
+            if found:
+                return found[1]
+        place = text.find(_DIRECTORY, place + 1)
+    found = _PROJECT.search(text, tag, tag + _AROUND_HINT) if tag >= 0 else None
+    return found[1] if found else ""
 
 
 def _list_first_user_texts(request: Request) -> Iterator[str]:

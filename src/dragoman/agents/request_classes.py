@@ -27,6 +27,10 @@ REQUEST_CLASSES: tuple[RequestClass, ...] = (
 )
 
 
+#: Characters of a prompt before the words that are its sign.
+MAX_BEGINNING = 400
+
+
 class ClassSign(msgspec.Struct, frozen=True, kw_only=True):
     """What all requests of one class have in common. Every field that is set must hold."""
 
@@ -38,10 +42,12 @@ class ClassSign(msgspec.Struct, frozen=True, kw_only=True):
     value: re.Pattern[str] | None = None
     #: A pattern that is found in the model's name.
     model: re.Pattern[str] | None = None
-    #: A pattern at the beginning of the user's last text.
-    prompt: re.Pattern[str] | None = None
-    #: A pattern that is found in the system text.
-    instructions: re.Pattern[str] | None = None
+    #: The whole last text of the user.
+    prompt: str = ""
+    #: Words at the beginning of the user's last text, before `MAX_BEGINNING` other characters have come.
+    beginning: str = ""
+    #: Words in the system text, of which one is there.
+    instructions: tuple[str, ...] = ()
     #: Whether the request declares tools.
     has_tools: bool | None = None
     #: The limit of the answer, in tokens.
@@ -52,25 +58,25 @@ class ClassSign(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def needs_body(self) -> bool:
         """Whether the request must be read to compare it."""
-        parts = (self.prompt, self.instructions, self.has_tools, self.max_tokens)
-        return bool(self.output_property) or any(part is not None for part in parts)
+        texts = (self.prompt, self.beginning, self.instructions, self.output_property)
+        return any(texts) or self.has_tools is not None or self.max_tokens is not None
 
 
 SIGNS: tuple[ClassSign, ...] = (
     # Claude Code asks for one token to learn the limits of the account.
-    ClassSign(name="quota", agent="claude-code", prompt=re.compile(r"quota\Z"), max_tokens=1),
+    ClassSign(name="quota", agent="claude-code", prompt="quota", max_tokens=1),
     # Older versions of Claude Code send it for each sub-agent at the start, to fill the prompt cache.
-    ClassSign(name="warmup", agent="claude-code", prompt=re.compile(r"Warmup\Z")),
+    ClassSign(name="warmup", agent="claude-code", prompt="Warmup"),
     ClassSign(name="title", agent="claude-code", has_tools=False, output_property="title"),
     ClassSign(
         name="compaction",
         agent="claude-code",
-        prompt=re.compile(r"(?:[\s\S]{0,400}?)Your task is to create a detailed summary of "),
+        beginning="Your task is to create a detailed summary of ",
     ),
     ClassSign(
         name="compaction",
         agent="claude-code",
-        instructions=re.compile("tasked with summarizing conversations"),
+        instructions=("tasked with summarizing conversations",),
     ),
     # Sent if the variable CLAUDE_CODE_GATEWAY_HINT_HEADERS is set.
     ClassSign(
@@ -101,23 +107,29 @@ SIGNS: tuple[ClassSign, ...] = (
         name="compaction",
         agent="gemini-cli",
         has_tools=False,
-        instructions=re.compile("<state_snapshot>"),
+        instructions=("<state_snapshot>",),
     ),
-    ClassSign(name="title", agent="opencode", instructions=re.compile("You are a title generator")),
+    ClassSign(name="title", agent="opencode", instructions=("You are a title generator",)),
     ClassSign(
         name="compaction",
         agent="opencode",
-        instructions=re.compile("tasked with summarizing conversations|context summarization assistant"),
+        instructions=("tasked with summarizing conversations", "context summarization assistant"),
     ),
 )
+
+
+_SIGNS_OF_AGENT = {
+    agent: tuple(sign for sign in SIGNS if sign.agent == agent)
+    for agent in dict.fromkeys(sign.agent for sign in SIGNS)
+}
 
 
 def classify(
     identity: ClientIdentity, headers: Mapping[str, str], model: str, request: Request | None
 ) -> RequestClass:
     """The class of a request. `request` is None if the body cannot be read: then only headers count."""
-    for sign in SIGNS:
-        if sign.agent == identity.agent and _fits(sign, headers, model, request):
+    for sign in _SIGNS_OF_AGENT.get(identity.agent, ()):
+        if _fits(sign, headers, model, request):
             return sign.name
     return "turn"
 
@@ -133,16 +145,20 @@ def _fits(sign: ClassSign, headers: Mapping[str, str], model: str, request: Requ
 
 
 def _fits_body(sign: ClassSign, request: Request) -> bool:
+    """Compare the body. What is fast to find out comes first."""
     if sign.max_tokens is not None and request.max_tokens != sign.max_tokens:
-        return False
-    if sign.has_tools is not None and sign.has_tools != any(list_declared_tools(request)):
         return False
     if sign.output_property and sign.output_property not in _list_output_properties(request):
         return False
-    if sign.prompt is not None and not sign.prompt.match(find_last_user_text(request)):
+    if sign.has_tools is not None and sign.has_tools != any(list_declared_tools(request)):
         return False
-    instructions = sign.instructions
-    return instructions is None or any(map(instructions.search, list_instructions(request)))
+    if sign.prompt or sign.beginning:
+        text = find_last_user_text(request)
+        end = MAX_BEGINNING + len(sign.beginning)
+        if (sign.prompt and sign.prompt != text) or sign.beginning not in text[:end]:
+            return False
+    words = sign.instructions
+    return not words or any(word in text for text in list_instructions(request) for word in words)
 
 
 def _list_output_properties(request: Request) -> Mapping[str, object]:

@@ -4,7 +4,7 @@ None (or an empty string or tuple) means that the client did not set the field. 
 field that has another name in the client's JSON, so that losses and errors can name it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Literal
 
 import msgspec
@@ -129,9 +129,12 @@ def find_block_kinds(messages: Iterable[Message]) -> set[type]:
     return kinds
 
 
-def list_declared_tools(request: Request) -> tuple[Tool, ...]:
-    """Every tool that the client declares, in front and inside the conversation, in order."""
-    if ToolDeclarations not in find_block_kinds(request.messages):
+def list_declared_tools(request: Request, kinds: Set[type] | None = None) -> tuple[Tool, ...]:
+    """Every tool that the client declares, in front and inside the conversation, in order.
+
+    `kinds`: what `find_block_kinds` returns, if it is known.
+    """
+    if ToolDeclarations not in (find_block_kinds(request.messages) if kinds is None else kinds):
         return request.tools
     tools = list(request.tools)
     for message in request.messages:

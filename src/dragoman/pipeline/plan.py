@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from dragoman.agents import ClientIdentity, identify_client
-from dragoman.dialects.interfaces import ClientContext
+from dragoman.dialects.interfaces import ClientContext, TokenFamily
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
 from dragoman.fit import fit
@@ -29,6 +29,8 @@ from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.rounds import RequestTools
 from dragoman.pipeline.target_request import Lane, TargetRequest
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
+from dragoman.tokens.families import OVERHEADS, ToolsForm
+from dragoman.tokens.request import PromptSample
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frames
 
@@ -105,6 +107,7 @@ class RequestPlan:
         self.model, self.stream = metadata.model, metadata.stream
         self._request: Request | None = None
         self._error: DragomanError | None = None
+        self._samples: dict[ToolsForm, PromptSample] = {}
         self.read_losses = Losses()
         #: The client's stream must not contain the usage, which the gateway asks the upstream for.
         self.hides_usage = False
@@ -146,6 +149,7 @@ class RequestPlan:
             facts = build_target_facts(Profile(dialect=self.metadata.dialect), self.metadata.dialect)
             self.body = encode(self.dialect.write_request(changed, facts, Losses()))
             self._request = None
+            self._samples.clear()
 
     @property
     def is_unreadable(self) -> bool:
@@ -156,6 +160,7 @@ class RequestPlan:
         """Remove a text of plain characters from the body, everywhere. It is read anew when it is needed."""
         self.body = self.body.replace(encode(text)[1:-1], b"")
         self._request = self._error = None
+        self._samples.clear()
         self.read_losses = Losses()
 
     def hash_session(self) -> int:
@@ -169,6 +174,14 @@ class RequestPlan:
             # Whether the request can be sent at all is decided for each target.
             return 0
         return int(digest(request.cache_key or request.user or _find_first_text(request), length=8), 16)
+
+    def estimate_tokens(self, family: TokenFamily) -> int:
+        """The prompt tokens for a model of this family, by samples. Raises like `request`."""
+        form = OVERHEADS[family].tools_as
+        sample = self._samples.get(form)
+        if sample is None:
+            self._samples[form] = sample = PromptSample(self.request, form)
+        return sample.estimate(family)
 
     def build_target_request(
         self,

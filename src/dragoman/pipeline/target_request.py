@@ -22,7 +22,6 @@ from dragoman.pipeline.reply import ReplyPipeline, TranslatedReply, build_transl
 from dragoman.pipeline.rounds import GovernanceRounds, RequestTools
 from dragoman.providers.profile import TargetFacts, build_target_facts
 from dragoman.tokens.families import find_family
-from dragoman.tokens.request import estimate_from_samples
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Output
 
@@ -199,7 +198,7 @@ class TargetRequest:
         upstream = dialect_named(self._provider.wire_dialect)
         if upstream.reports_input_first or not self._plan.dialect.writes_input_estimate:
             return 0
-        return estimate_from_samples(self._plan.request, find_family(self.model, upstream.name))
+        return self._plan.estimate_tokens(find_family(self.model, upstream.name))
 
 
 class WholeReply:

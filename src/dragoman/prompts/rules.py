@@ -59,7 +59,7 @@ def apply_prompts(
 
 
 def _holds(prompt: CompiledPrompt, request: Request, traits: RequestTraits) -> bool:
-    if not all(check.holds(check.value, traits) for check in prompt.checks):
+    if not all(check.holds(traits) for check in prompt.checks):
         return False
     if prompt.contains is None:
         return True

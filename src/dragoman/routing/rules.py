@@ -6,15 +6,19 @@ header never reads the body.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import translate
+from functools import partial
+from operator import attrgetter, eq, ge, gt, le, lt
 from typing import Any, NamedTuple
 
 import msgspec
 
 from dragoman.config.rules import DAYS, Rule, RuleConditions
+from dragoman.routing.choose import is_pattern
 from dragoman.routing.traits import RequestTraits
+
+Test = Callable[[RequestTraits], bool]
 
 
 class ConditionCheck(NamedTuple):
@@ -22,7 +26,7 @@ class ConditionCheck(NamedTuple):
 
     name: str
     value: Any
-    holds: Callable[[Any, RequestTraits], bool]
+    holds: Test
 
 
 class CompiledRule(NamedTuple):
@@ -41,15 +45,18 @@ def build_checks(when: RuleConditions) -> tuple[ConditionCheck, ...]:
     """The checks of the conditions that are set, the cheapest first."""
     fields = {field.name: field for field in msgspec.structs.fields(when)}
     return tuple(
-        ConditionCheck(fields[name].encode_name, value, test)
-        for name, test in TESTS.items()
+        ConditionCheck(fields[name].encode_name, value, build(value))
+        for name, build in TESTS.items()
         if (value := getattr(when, name)) not in ((), "", 0, None, {}) or value is False
     )
 
 
 def find_failed_check(compiled: CompiledRule, traits: RequestTraits) -> ConditionCheck | None:
     """The first condition that does not hold; None if all hold."""
-    return next((check for check in compiled.checks if not check.holds(check.value, traits)), None)
+    for check in compiled.checks:
+        if not check.holds(traits):
+            return check
+    return None
 
 
 def find_match(
@@ -67,30 +74,58 @@ def find_match(
     return None
 
 
-def _matches(patterns: Sequence[str], *names: str) -> bool:
-    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+def build_matcher(patterns: Sequence[str]) -> Callable[[str], object]:
+    """A function that returns something true for names that one of the patterns matches."""
+    if not any(map(is_pattern, patterns)):
+        return frozenset(patterns).__contains__
+    return re.compile("|".join(map(translate, patterns))).match
 
 
-def _is_project(patterns: Sequence[str], traits: RequestTraits) -> bool:
-    project = traits.project
-    return bool(project) and _matches(patterns, project, re.split(r"[/\\]", project)[-1])
+def _match(find: Callable[[RequestTraits], str], patterns: Sequence[str]) -> Test:
+    """The test of a trait that is one name."""
+    matches = build_matcher(patterns)
+    return lambda traits: bool(matches(find(traits)))
+
+
+def _match_any(find: Callable[[RequestTraits], Iterable[str]], patterns: Sequence[str]) -> Test:
+    """The test of a trait that is several names."""
+    matches = build_matcher(patterns)
+    return lambda traits: any(map(matches, find(traits)))
+
+
+def _is_project(patterns: Sequence[str]) -> Test:
+    matches = build_matcher(patterns)
+
+    def holds(traits: RequestTraits) -> bool:
+        project = traits.project
+        return bool(project) and bool(matches(project) or matches(re.split(r"[/\\]", project)[-1]))
+
+    return holds
 
 
 _COMPARISON = re.compile(r"([<>]=?|=)?\s*(.+)")
+_OPERATORS: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+    "=": eq,
+}
 
 
-def _is_version(wanted: str, traits: RequestTraits) -> bool:
-    version = traits.identity.version
+def _is_version(wanted: str) -> Test:
     found = _COMPARISON.fullmatch(wanted)
-    if not version or found is None:
-        return False
-    operator, other = found[1], found[2]
-    if operator is None:
-        return fnmatchcase(version, other)
-    left, right = _split_version(version), _split_version(other)
-    return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}.get(
-        operator, left == right
-    )
+    if found is None:
+        return lambda traits: False
+    if found[1] is None:
+        return _match(lambda traits: traits.identity.version, (found[2],))
+    compare, other = _OPERATORS[found[1]], _split_version(found[2])
+
+    def holds(traits: RequestTraits) -> bool:
+        version = traits.identity.version
+        return bool(version) and compare(_split_version(version), other)
+
+    return holds
 
 
 def _split_version(version: str) -> tuple[int, ...]:
@@ -101,15 +136,15 @@ def _split_version(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _is_hour(hours: str, traits: RequestTraits) -> bool:
-    begin, _, end = hours.partition("-")
-    now = _count_minutes(traits.time)
-    first, last = _read_minutes(begin), _read_minutes(end)
-    return first <= now < last if first <= last else now >= first or now < last
+def _is_hour(hours: str) -> Test:
+    first, last = map(_read_minutes, hours.split("-", 1))
 
+    def holds(traits: RequestTraits) -> bool:
+        time = traits.time
+        now = time.hour * 60 + time.minute
+        return first <= now < last if first <= last else now >= first or now < last
 
-def _count_minutes(time: datetime) -> int:
-    return time.hour * 60 + time.minute
+    return holds
 
 
 def _read_minutes(time: str) -> int:
@@ -117,37 +152,39 @@ def _read_minutes(time: str) -> int:
     return int(hour) * 60 + int(minute)
 
 
-def _has_headers(headers: dict[str, str], traits: RequestTraits) -> bool:
-    return all(fnmatchcase(traits.headers.get(name.lower(), ""), value) for name, value in headers.items())
+def _has_headers(headers: dict[str, str]) -> Test:
+    matchers = [(name.lower(), build_matcher((value,))) for name, value in headers.items()]
+    return lambda traits: all(matches(traits.headers.get(name, "")) for name, matches in matchers)
 
 
-_IMAGES: dict[str, Callable[[RequestTraits], bool]] = {
+_IMAGES: dict[str, Test] = {
     "new": lambda traits: traits.has_new_images,
     "any": lambda traits: traits.has_images,
     "none": lambda traits: not traits.has_images,
 }
 
-#: The test of each condition, in the order of the costs: first those that do not read the body.
-TESTS: dict[str, Callable[[Any, RequestTraits], bool]] = {
-    "path": lambda value, traits: traits.path in value,
-    "model": lambda value, traits: _matches(value, traits.model),
-    "key": lambda value, traits: _matches(value, traits.key),
-    "sub_agent": lambda value, traits: traits.identity.is_sub_agent is value,
-    "agent": lambda value, traits: _matches(value, traits.identity.agent),
+#: Builds the test of each condition from its value. The order is that of the costs: first those that do not
+#: read the body, then those that look at settings, then those that search texts.
+TESTS: dict[str, Callable[[Any], Test]] = {
+    "path": lambda value: lambda traits: traits.path in value,
+    "model": partial(_match, attrgetter("model")),
+    "key": partial(_match, attrgetter("key")),
+    "sub_agent": lambda value: lambda traits: traits.identity.is_sub_agent is value,
+    "agent": partial(_match, attrgetter("identity.agent")),
     "agent_version": _is_version,
     "headers": _has_headers,
-    "days": lambda value, traits: DAYS[traits.time.weekday()] in value,
+    "days": lambda value: lambda traits: DAYS[traits.time.weekday()] in value,
     "hours": _is_hour,
-    # A token is at least one byte, so a short body need not be read.
-    "tokens_over": lambda value, traits: traits.size > value and traits.tokens > value,
-    "tokens_under": lambda value, traits: traits.size < value or 0 < traits.tokens < value,
-    "classes": lambda value, traits: traits.request_class in value,
-    "web_search": lambda value, traits: traits.wants_web_search is value,
-    "thinking": lambda value, traits: traits.wants_reasoning is value,
-    "effort": lambda value, traits: traits.effort in value,
-    "tools": lambda value, traits: any(_matches(value, name) for name in traits.tools),
-    "called": lambda value, traits: any(_matches(value, name) for name in traits.called_tools),
-    "images": lambda value, traits: _IMAGES[value](traits),
-    "role": lambda value, traits: not traits.roles.isdisjoint(value),
+    "thinking": lambda value: lambda traits: traits.wants_reasoning is value,
+    "effort": lambda value: lambda traits: traits.effort in value,
+    "web_search": lambda value: lambda traits: traits.wants_web_search is value,
+    "called": partial(_match_any, attrgetter("called_tools")),
+    "images": _IMAGES.__getitem__,
+    "classes": lambda value: lambda traits: traits.request_class in value,
+    "tools": partial(_match_any, attrgetter("tools")),
+    "role": lambda value: lambda traits: not traits.roles.isdisjoint(value),
     "project": _is_project,
+    # A token is at least one byte, so a short body need not be read.
+    "tokens_over": lambda value: lambda traits: traits.size > value and traits.tokens > value,
+    "tokens_under": lambda value: lambda traits: traits.size < value or 0 < traits.tokens < value,
 }

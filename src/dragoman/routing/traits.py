@@ -10,12 +10,11 @@ from functools import cached_property
 
 from dragoman.agents import ClientIdentity, RequestClass, classify
 from dragoman.agents.instructions import find_model_tag, find_project, find_roles
-from dragoman.hub.blocks import AnyBlock, Media, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, Media, Tool, ToolCall, ToolResult
 from dragoman.hub.errors import DragomanError
-from dragoman.hub.request import Effort, Message, Request, list_declared_tools
+from dragoman.hub.request import Effort, Message, Request, find_block_kinds, list_declared_tools
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.tokens.families import find_family
-from dragoman.tokens.request import estimate_from_samples
 
 #: The family of the vendors' tools that search the web.
 _WEB_SEARCH = "web_search"
@@ -100,11 +99,11 @@ class RequestTraits:
         """The tokens of the prompt, by estimate; 0 if the request cannot be read."""
         if self.request is None:
             return 0
-        return estimate_from_samples(self.request, find_family(self.model, self.request.dialect))
+        return self._plan.estimate_tokens(find_family(self.model, self.request.dialect))
 
     @cached_property
     def has_images(self) -> bool:
-        return any(map(_has_image, self._messages))
+        return Media in self._kinds and any(map(_has_image, self._messages))
 
     @cached_property
     def has_new_images(self) -> bool:
@@ -113,8 +112,7 @@ class RequestTraits:
 
     @cached_property
     def wants_web_search(self) -> bool:
-        tools = list_declared_tools(self.request) if self.request else ()
-        return any(tool.kind == "hosted" and tool.family == _WEB_SEARCH for tool in tools)
+        return any(tool.kind == "hosted" and tool.family == _WEB_SEARCH for tool in self._declared)
 
     @cached_property
     def effort(self) -> Effort | None:
@@ -131,13 +129,21 @@ class RequestTraits:
     @cached_property
     def tools(self) -> tuple[str, ...]:
         """The names of the declared tools."""
-        return tuple(tool.name for tool in list_declared_tools(self.request)) if self.request else ()
+        return tuple(tool.name for tool in self._declared)
 
     @cached_property
     def called_tools(self) -> tuple[str, ...]:
         """The names of the tools that the last message of the model called."""
         blocks = self._messages[self._last_answer].blocks if self._last_answer >= 0 else ()
         return tuple(block.name for block in blocks if isinstance(block, ToolCall))
+
+    @cached_property
+    def _declared(self) -> tuple[Tool, ...]:
+        return list_declared_tools(self.request, self._kinds) if self.request else ()
+
+    @cached_property
+    def _kinds(self) -> set[type]:
+        return find_block_kinds(self._messages)
 
     @property
     def _messages(self) -> tuple[Message, ...]:

@@ -9,6 +9,9 @@ from dragoman.dialects.interfaces import TokenFamily
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.blocks import MediaKind
 
+#: The form in which a family sees tools: their JSON, or types made of their schemas.
+ToolsForm = Literal["json", "types"]
+
 
 class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens that a family adds for each part of a request, besides its text."""
@@ -22,8 +25,7 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     #: Once if there are tools; the second number if a call is forced.
     tools: tuple[int, int]
     tool: int
-    #: The form in which the model sees tools.
-    tools_as: Literal["json", "types"] = "json"
+    tools_as: ToolsForm = "json"
     #: One image, one page of a document, one minute of audio or video.
     media: dict[MediaKind, int]
 

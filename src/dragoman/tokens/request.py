@@ -14,6 +14,7 @@ from dragoman.hub.blocks import (
     HostedCall,
     HostedResult,
     Media,
+    MediaKind,
     Opaque,
     Reasoning,
     Refusal,
@@ -28,8 +29,8 @@ from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, list_declared_tools
 from dragoman.schema import properties_of, required_of
-from dragoman.tokens.families import OVERHEADS, Overhead
-from dragoman.tokens.text import estimate_text_tokens
+from dragoman.tokens.families import OVERHEADS, Overhead, ToolsForm
+from dragoman.tokens.text import add_costs, count_patterns, estimate_text_tokens
 from dragoman.wire.fields import decode, encode
 
 MAX_BODY = 64 * 1024 * 1024
@@ -64,77 +65,106 @@ def read_count_request(dialect: str, body: bytes, model: str = "") -> Request:
 
 def estimate_tokens(request: Request, family: TokenFamily) -> int:
     """The prompt tokens of the request for a model of this family, estimated; at least one."""
-    text, extra = _collect(request, family)
-    return max(1, round(estimate_text_tokens(text, family) + extra))
+    overhead = OVERHEADS[family]
+    parts = _PromptParts(request, overhead.tools_as)
+    text = "\n".join(parts.texts)
+    return max(1, round(estimate_text_tokens(text, family) + parts.add_overhead(overhead)))
 
 
 def estimate_from_samples(request: Request, family: TokenFamily) -> int:
     """A fast estimate from samples, for numbers that the upstream's usage replaces later."""
-    text, extra = _collect(request, family)
-    distance = len(text) // SAMPLES
-    if distance <= SAMPLE:
-        return max(1, round(estimate_text_tokens(text, family) + extra))
-    starts = range(0, distance * SAMPLES, distance)
-    sample = "".join([text[start : start + SAMPLE] for start in starts])
-    return max(1, round(estimate_text_tokens(sample, family) * len(text) / len(sample) + extra))
+    return PromptSample(request, OVERHEADS[family].tools_as).estimate(family)
 
 
-def _collect(request: Request, family: TokenFamily) -> tuple[str, float]:
-    """All text of a request, and the tokens of everything else."""
-    parts = _PromptParts(OVERHEADS[family])
-    parts.add_tools(request)
-    for message in request.messages:
-        is_system = message.role in ("system", "developer")
-        parts.extra += parts.overhead.system if is_system else parts.overhead.message
-        parts.add(message.blocks)
-    if request.output is not None and request.output.schema is not None:
-        parts.texts.append(encode(request.output.schema).decode())
-    return "\n".join(parts.texts), parts.extra
+class PromptSample:
+    """Samples of a prompt, counted once for all families that see tools in the same form."""
+
+    def __init__(self, request: Request, tools_as: ToolsForm) -> None:
+        self._parts = _PromptParts(request, tools_as)
+        text = "\n".join(self._parts.texts)
+        # The texts are not needed any more, and the sample lives as long as the request.
+        self._parts.texts = []
+        self._scale = 1.0
+        distance = len(text) // SAMPLES
+        if distance > SAMPLE:
+            starts = range(0, distance * SAMPLES, distance)
+            sample = "".join([text[start : start + SAMPLE] for start in starts])
+            self._scale, text = len(text) / len(sample), sample
+        self._counts = count_patterns(text)
+
+    def estimate(self, family: TokenFamily) -> int:
+        """The prompt tokens for a model of this family; at least one."""
+        extra = self._parts.add_overhead(OVERHEADS[family])
+        return max(1, round(add_costs(self._counts, family) * self._scale + extra))
 
 
 class _PromptParts:
-    """The texts of a request, and the tokens of everything that is no text."""
+    """The texts of a request, and how many parts it has for which a family adds tokens."""
 
-    def __init__(self, overhead: Overhead) -> None:
-        self.overhead = overhead
+    def __init__(self, request: Request, tools_as: ToolsForm) -> None:
         self.texts: list[str] = []
-        self.extra: float = overhead.request
+        self._messages = self._systems = self._calls = self._results = 0
+        self._tools = self._known_tools = 0
+        choice = request.tool_choice
+        self._is_forced = choice is not None and choice.mode in ("required", "named")
+        self._media: list[tuple[MediaKind, float]] = []
+        self._add_tools(request, tools_as)
+        for message in request.messages:
+            is_system = message.role in ("system", "developer")
+            self._systems += is_system
+            self._messages += not is_system
+            self._add(message.blocks)
+        if request.output is not None and request.output.schema is not None:
+            self.texts.append(encode(request.output.schema).decode())
 
-    def add_tools(self, request: Request) -> None:
+    def add_overhead(self, overhead: Overhead) -> float:
+        """The tokens of everything that is no text."""
+        tools = overhead.tools[self._is_forced] + self._tools * overhead.tool if self._tools else 0
+        return (
+            overhead.request
+            + self._systems * overhead.system
+            + self._messages * overhead.message
+            + self._calls * overhead.call
+            + self._results * overhead.result
+            + tools
+            + self._known_tools * KNOWN_TOOL
+            + sum(overhead.media[kind] * amount for kind, amount in self._media)
+        )
+
+    def _add_tools(self, request: Request, tools_as: ToolsForm) -> None:
         tools = list_declared_tools(request)
         if any(tool.deferred for tool in tools):
             loaded = _find_loaded_tools(request)
             tools = tuple(tool for tool in tools if not tool.deferred or tool.name in loaded)
         if not tools:
             return
-        is_forced = request.tool_choice is not None and request.tool_choice.mode in ("required", "named")
-        self.extra += self.overhead.tools[is_forced] + len(tools) * self.overhead.tool
-        if self.overhead.tools_as == "types":
+        self._tools = len(tools)
+        if tools_as == "types":
             self.texts += ("\n".join(_write_types(tool)) for tool in tools)
         else:
             self.texts.append(_write_json(tools))
         for tool in tools:
             if tool.kind in ("typed", "hosted"):
-                self.extra += KNOWN_TOOL
+                self._known_tools += 1
             if tool.grammar is not None:
                 self.texts.append(tool.grammar.definition)
 
-    def add(self, blocks: Iterable[AnyBlock]) -> None:
+    def _add(self, blocks: Iterable[AnyBlock]) -> None:
         for block in blocks:
             match block:
                 case Text() | Refusal() | Reasoning():
                     self.texts.append(block.text)
                 case ToolCall():
-                    self.extra += self.overhead.call
+                    self._calls += 1
                     self.texts += (block.name, block.arguments)
                 case ToolResult():
-                    self.extra += self.overhead.result
-                    self.add(block.content)
+                    self._results += 1
+                    self._add(block.content)
                 case HostedCall():
-                    self.extra += self.overhead.call
+                    self._calls += 1
                     self.texts.append(block.arguments)
                 case HostedResult():
-                    self.extra += self.overhead.result
+                    self._results += 1
                     self.texts.append(block.text)
                 case Media():
                     self._add_media(block)
@@ -145,7 +175,7 @@ class _PromptParts:
                         block.text or encode(block.value)[:MAX_OPAQUE].decode("utf-8", "ignore")
                     )
                 case ToolDeclarations():
-                    pass  # `add_tools` counts them
+                    pass  # `_add_tools` counts them
                 case _:
                     assert_never(block)
 
@@ -153,12 +183,11 @@ class _PromptParts:
         self.texts += (media.text, media.title)
         if media.text:
             return
-        each = self.overhead.media[media.kind]
         if media.kind == "image":
-            self.extra += each / 9 if media.detail == "low" else each
+            self._media.append((media.kind, 1 / 9 if media.detail == "low" else 1.0))
         else:
             size = PAGE if media.kind == "document" else MINUTE
-            self.extra += each * max(1.0, len(media.data) / size)
+            self._media.append((media.kind, max(1.0, len(media.data) / size)))
 
 
 def _find_loaded_tools(request: Request) -> set[str]:

@@ -113,9 +113,19 @@ _COSTS: dict[TokenFamily, list[float]] = {
 
 def estimate_text_tokens(text: str, family: TokenFamily) -> float:
     """The number of tokens that a tokenizer of this family makes of the text, estimated."""
+    return add_costs(count_patterns(text), family)
+
+
+def count_patterns(text: str) -> list[int]:
+    """How often each pattern is in the text. The counts are the same for all families."""
     foreign = "" if text.isascii() else "".join(_BEYOND_ASCII.findall(text))
     plain = _BEYOND_ASCII.sub(_RUN, text) if foreign else text
     kinds = plain.encode("ascii").translate(_KIND_OF)
     counts = [kinds.count(pattern) for pattern in _PATTERNS]
     counts += [len(script.findall(foreign)) for script in _SCRIPTS] if foreign else []
+    return counts
+
+
+def add_costs(counts: list[int], family: TokenFamily) -> float:
+    """The tokens of a text with these counts, for a tokenizer of this family."""
     return float(sum(map(mul, counts, _COSTS[family])))
