@@ -40,11 +40,15 @@ async def measure(name: str, storage: StateStorage) -> None:
 
     for _ in range(30):
         await exchange("key_1")
-    for label, keys in (("one key", 1), ("16 keys at once", PARALLEL)):
+    for label, keys, names in (
+        ("one key", 1, COUNT),
+        ("16 keys at once", PARALLEL, COUNT),
+        ("a busy key", 1, 1),
+    ):
         waits.clear()
         used, begun = time.process_time(), time.perf_counter()
         for number in range(0, COUNT, keys):
-            await asyncio.gather(*(exchange(f"key_{number + each}") for each in range(keys)))
+            await asyncio.gather(*(exchange(f"key_{(number + each) % names}") for each in range(keys)))
             if keys == 1:
                 await ledger.flush()
         seconds, used = time.perf_counter() - begun, time.process_time() - used

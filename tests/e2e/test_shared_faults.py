@@ -206,3 +206,49 @@ def test_the_clock_of_the_database_decides_limits_per_minute_and_ends_of_keys(
         assert [await fleet.ask(place, ending, "ending") for place in everywhere] == [200] * len(everywhere)
 
     running.run(act())
+
+
+def test_a_busy_key_spends_slices_of_its_budget_and_no_more(running: RunningFleet) -> None:
+    """A gateway is killed while it has a slice. The slice is charged, so the budget holds."""
+
+    async def act() -> None:
+        fleet = running.fleet
+        name, budget = f"busy{len(fleet.gateways)}", 400 * USED
+        key = await fleet.create_key(name, Limits(tokens_per_day=budget))
+
+        async def spend(place: int) -> None:
+            refused = 0
+            while refused < 3:
+                try:
+                    refused = 0 if await fleet.ask(place, key, name) == 200 else refused + 1
+                except aiohttp.ClientError:
+                    return
+
+        async def find_slices() -> list[int]:
+            """The amounts of reservations that are larger than one request."""
+            rows = await fleet.run(
+                lambda each: each.fetch("SELECT tokens FROM reservations WHERE tokens > 100")
+            )
+            return [row[0] for row in rows]
+
+        spending = [
+            asyncio.ensure_future(spend(place)) for place in range(len(fleet.gateways)) for _ in range(10)
+        ]
+        async with asyncio.timeout(60):
+            while not await find_slices():
+                await asyncio.sleep(0.01)
+        await fleet.kill(1)
+        await asyncio.gather(*spending)
+
+        async def is_spent() -> bool:
+            statuses = [await fleet.ask(place, key, name) for place in range(len(fleet.gateways))]
+            account = await fleet.read_account(name)
+            return 200 not in statuses and not account.reserved["day"].tokens
+
+        await wait_until(is_spent)
+        used = (await fleet.read_account(name)).used["day"].tokens
+        assert budget <= used < budget + USED
+        # Of the ten requests that were open at the killed gateway, at least the minimum is charged.
+        assert fleet.upstream.answered[name] * USED <= used + 10 * USED
+
+    running.run(act())

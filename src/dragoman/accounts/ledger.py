@@ -2,7 +2,8 @@
 
 Only a caller with limits waits for the state, and only before its request is sent. All other writes are
 collected and written together: settlements at once, because limits depend on them, and statistics after a
-short delay. A reservation also writes the settlements of its key that are pending.
+short delay. A reservation also writes the settlements of its key that are pending. A busy key of a shared
+state has a lease (`leases`), from which requests are admitted without waiting.
 """
 
 import asyncio
@@ -12,18 +13,12 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from dragoman.accounts.errors import StateUnavailable, UncertainWrite, build_outage_error
+from dragoman.accounts.errors import StateUnavailable, UncertainWrite
 from dragoman.accounts.keys import ID_PREFIX
-from dragoman.accounts.limits import (
-    NOTHING,
-    Amount,
-    Buckets,
-    LimitGrant,
-    LimitRefusal,
-    decide_locally,
-    find_hour_start,
-    list_budgets,
-)
+from dragoman.accounts.lease_book import LeaseBook
+from dragoman.accounts.leases import KeyLease, LeasePolicy, take_lease
+from dragoman.accounts.limits import NOTHING, Amount, LimitRefusal, find_hour_start
+from dragoman.accounts.outage import OutageLimits
 from dragoman.accounts.pending import PendingWrites, save_outbox, take_outboxes
 from dragoman.accounts.statistics import UsageCounts, UsageKey, compact_statistics
 from dragoman.accounts.store import (
@@ -53,8 +48,6 @@ COMPACT_EVERY = 3600.0
 #: Different usage keys within one hour. It is bounded because clients choose the model names.
 MAX_USAGE_KEYS = 1000
 OTHER_MODELS = "(others)"
-#: Keys whose rate limits are kept in memory while the state does not answer.
-MAX_LOCAL_KEYS = 1000
 
 Result = TypeVar("Result")
 
@@ -63,9 +56,12 @@ class UsageLedger:
     """Owns the open reservations of this process and the pending writes. `clock` returns the date.
 
     Without a lasting state no statistics are kept. Each successful `reserve` needs exactly one `settle`.
+    `policy` is for the leases of busy keys, which only a shared state has.
     """
 
-    def __init__(self, storage: StateStorage, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, storage: StateStorage, clock: Callable[[], float], policy: LeasePolicy | None = None
+    ) -> None:
         self._storage = storage
         self._clock = clock
         self.process = build_process_name()
@@ -80,9 +76,10 @@ class UsageLedger:
         #: Number of reservations that are not settled.
         self._open = 0
         self._is_registered = False
-        #: Gateways that share the state, as last seen; and the rates of keys while it does not answer.
+        #: Gateways that share the state, as last seen.
         self._gateways = 1
-        self._local: dict[str, Buckets] = {}
+        self._outage = OutageLimits(random.random)
+        self._leases = LeaseBook(self.process, lambda: next(self._ids), policy or LeasePolicy())
         self._compacted_at = 0.0
         self._logged_at = -WRITE_DELAY
         self._has_written = False
@@ -95,6 +92,10 @@ class UsageLedger:
 
     async def reserve(self, request: ReservationRequest) -> Reservation | LimitRefusal:
         """Reserve the maximum amount of a request, or return the limit that refuses it."""
+        leased = self._leases.admit(request, self._clock()) if self._storage.is_shared else None
+        if leased is not None:
+            self._open += 1
+            return leased
         task = self._start(self._reserve(request))
         try:
             result = await asyncio.shield(task)
@@ -111,6 +112,8 @@ class UsageLedger:
     def settle(self, reservation: Reservation, used: Amount) -> None:
         """Replace the reservation by the amount used. Returns before it is written."""
         self._open -= 1
+        if self._leases.settle(reservation, used):
+            return
         if reservation.id:
             self._pending.add_settlement(reservation, used)
         else:
@@ -137,7 +140,7 @@ class UsageLedger:
             await asyncio.wait((self._write_task,))
         if self._pending or self._uncertain:
             self._write_after(0)
-        if self._write_task is not None:
+        while self._write_task is not None:
             await asyncio.wait((self._write_task,))
 
     async def close(self) -> None:
@@ -146,6 +149,8 @@ class UsageLedger:
             self._renewal.cancel()
         if self._tasks:
             await asyncio.wait(tuple(self._tasks))
+        for lease in self._leases.list_active():
+            self._return_lease(lease)
         await self.flush()
         self._is_closed = True
         if self._write_timer is not None:
@@ -166,45 +171,52 @@ class UsageLedger:
         except StateUnavailable:
             if not self._storage.is_shared:
                 raise
-            return self._reserve_locally(request)
-        self._local.pop(request.key, None)
+            return self._outage.reserve(request, self._clock(), self._gateways)
+        self._outage.forget(request.key)
         return result
 
     async def _try_reserve(self, request: ReservationRequest) -> Reservation | LimitRefusal:
-        now, process, number = self._clock(), self.process, next(self._ids)
+        now, process, number, lease_id = self._clock(), self.process, next(self._ids), next(self._ids)
+        key, shared = request.key, self._storage.is_shared
+        demand = self._leases.find_demand(key, request.limits, self._gateways) if shared else None
 
-        async def work(transaction: Transaction) -> Reservation | LimitRefusal:
+        async def work(transaction: Transaction) -> tuple[Reservation | LimitRefusal, KeyLease | None]:
             if not self._is_registered:
                 self._gateways = await self._renew_and_count(transaction)
-            return await reserve(transaction, process, request, now, number)
+            result = await reserve(transaction, process, request, now, number)
+            if demand is None or isinstance(result, LimitRefusal):
+                return result, None
+            return result, await take_lease(transaction, process, demand, now, lease_id)
 
-        shared = self._storage.is_shared
-        batch = self._pending.take_settlements(request.key) if shared else self._take_pending()
+        batch = self._pending.take_settlements(key) if shared else self._take_pending()
+        lease: KeyLease | None = None
         try:
-            result = await self._transact(work, batch, {request.key})
+            result, lease = await self._transact(work, batch, {key})
         except UncertainWrite:
-            # The reservation may be stored. Settling it with nothing deletes it.
-            unknown = Reservation(id=number, request=request, at=now)
-            self._pending.add_settlement(unknown, NOTHING)
+            # The reservation and the slice may be stored. Settling them with nothing deletes them.
+            for unknown in (number, lease_id) if demand is not None else (number,):
+                self._pending.add_settlement(Reservation(id=unknown, request=request, at=now), NOTHING)
             self._write_after(WRITE_DELAY)
             raise
+        finally:
+            if demand is not None:
+                self._use_lease(key, lease)
         self._is_registered = True
         return result
 
-    def _reserve_locally(self, request: ReservationRequest) -> Reservation | LimitRefusal:
-        """Without the shared state: rates are divided by the number of gateways, budgets refuse."""
-        if list_budgets(request.limits):
-            # The waits differ, so that the clients of many gateways do not come back at the same moment.
-            raise build_outage_error(round(random.uniform(1.0, 5.0), 1))  # noqa: S311 (no secret)
-        now = self._clock()
-        buckets = self._local.setdefault(request.key, {})
-        if len(self._local) > MAX_LOCAL_KEYS:
-            del self._local[next(iter(self._local))]
-        decision = decide_locally(request.limits, buckets, request.maximum, now, self._gateways)
-        if not isinstance(decision, LimitGrant):
-            return decision
-        buckets.update(decision.buckets)
-        return Reservation(id=0, request=request, at=now, rate_limits=decision.rate_limits)
+    def _use_lease(self, key: str, lease: KeyLease | None) -> None:
+        former = self._leases.open_lease(key, lease)
+        if former is not None:
+            self._return_lease(former)
+        if lease is not None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(max(0.0, lease.until - self._clock()), self._return_lease, lease)
+
+    def _return_lease(self, lease: KeyLease) -> None:
+        returned = self._leases.end_lease(lease)
+        if returned is not None:
+            self._pending.returns.append(returned)
+            self._write_after(0)
 
     async def _release_dead_processes(self) -> bool:
         """Release the reservations of processes that have died. Returns whether there were any."""
@@ -272,7 +284,7 @@ class UsageLedger:
         self._write_task = None
         self._written_keys = set()
         if self._pending or self._uncertain:
-            self._write_after(0 if is_written and self._pending.settlements else WRITE_DELAY)
+            self._write_after(0 if is_written and self._pending.has_settlements else WRITE_DELAY)
 
     async def _write_batches(self) -> bool:
         """Write the uncertain batches and the pending one. If that fails, they are also kept in a file."""
@@ -295,7 +307,7 @@ class UsageLedger:
 
     async def _save_outbox(self) -> None:
         if self._storage.is_shared and self._storage.folder is not None:
-            batches = [*self._uncertain, self._pending]
+            batches = [*self._uncertain, self._pending, PendingWrites(settlements=self._leases.list_late())]
             self._has_outbox = any(batches)
             await asyncio.to_thread(save_outbox, self._storage.folder, self.process, batches)
 
@@ -348,6 +360,9 @@ class UsageLedger:
             kind = UncertainWrite if is_uncertain else StateUnavailable
             raise kind("the gateway cannot look up what this key has used; try again") from None
         self._has_written = True
+        for reservation, used in self._leases.confirm(batch.returns):
+            self._pending.add_settlement(reservation, used)
+            self._write_after(0)
         return result
 
     def _log_failure(self, error: ConfigError) -> None:

@@ -66,6 +66,9 @@ class Amount(NamedTuple):
     def plus(self, other: "Amount") -> "Amount":
         return Amount(self.tokens + other.tokens, self.cost + other.cost)
 
+    def minus(self, other: "Amount") -> "Amount":
+        return Amount(self.tokens - other.tokens, self.cost - other.cost)
+
 
 NOTHING = Amount()
 
@@ -165,11 +168,11 @@ def decide(limits: Limits, account: Account, wanted: Amount, now: float) -> Limi
     refusal = _check_budgets(limits, account, wanted, now) or _check_rates(limits, buckets, wanted)
     budgets = list_budget_uses(limits, account, now)
     if refusal is not None:
-        statuses = _build_statuses(limits, buckets)
+        statuses = build_statuses(limits, buckets)
         return msgspec.structs.replace(refusal, rate_limits=statuses, budgets=budgets)
     for unit, limit in rates:
         buckets[unit] = take(buckets[unit], limit, _amount_in(unit, wanted))
-    return LimitGrant(buckets=buckets, rate_limits=_build_statuses(limits, buckets), budgets=budgets)
+    return LimitGrant(buckets=buckets, rate_limits=build_statuses(limits, buckets), budgets=budgets)
 
 
 def decide_locally(
@@ -288,7 +291,8 @@ def _amount_in(unit: Unit, wanted: Amount) -> int:
     return 1 if unit == "requests" else int(getattr(wanted, unit))
 
 
-def _build_statuses(limits: Limits, buckets: Buckets) -> tuple[RateLimitStatus, ...]:
+def build_statuses(limits: Limits, buckets: Buckets) -> tuple[RateLimitStatus, ...]:
+    """The state of the limits per minute that are set."""
     return tuple(
         RateLimitStatus(
             unit, limit, max(0, int(buckets[unit].level)), seconds_until_full(buckets[unit], limit)

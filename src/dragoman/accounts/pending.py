@@ -1,4 +1,4 @@
-"""Writes that are not yet in the state: settlements, charges and statistics; and the outbox that keeps them.
+"""Writes that are not yet in the state: settlements, leases, charges and statistics; and their outbox.
 
 A batch of writes has an id. A database in the network may lose the answer to a commit: the batch is then
 written again under the same id, and the database ignores what it already has. While the database does not
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from dragoman.accounts.leases import LeaseReturn, return_lease
 from dragoman.accounts.limits import NOTHING, Amount
 from dragoman.accounts.statistics import UsageCounts, UsageKey, add_usage
 from dragoman.accounts.store import Charges, Reservation, add_charge, charge, settle
@@ -26,16 +27,22 @@ OUTBOX = "outbox-"
 
 
 class PendingWrites(msgspec.Struct):
-    """Settlements, statistics, and charges without a reservation, that are not yet in the state."""
+    """Settlements, returned leases, statistics, and charges without a reservation, not yet in the state."""
 
     #: Set by the first write to a shared state.
     id: str = ""
     settlements: list[tuple[Reservation, Amount]] = []
     usage: dict[UsageKey, UsageCounts] = {}
     charges: dict[tuple[str, int], Amount] = {}
+    returns: list[LeaseReturn] = []
 
     def __bool__(self) -> bool:
-        return bool(self.settlements or self.usage or self.charges)
+        return bool(self.has_settlements or self.usage or self.charges)
+
+    @property
+    def has_settlements(self) -> bool:
+        """Whether limits depend on these writes."""
+        return bool(self.settlements or self.returns)
 
     def add_settlement(self, reservation: Reservation, used: Amount) -> None:
         self.settlements.append((reservation, used))
@@ -55,22 +62,28 @@ class PendingWrites(msgspec.Struct):
         """Append the writes that became pending after these."""
         for reservation, used in later.settlements:
             self.add_settlement(reservation, used)
+        self.returns += later.returns
         for usage_key, counts in later.usage.items():
             self.add_usage(usage_key, counts)
         for (key, hour), amount in later.charges.items():
             self.add_charge(key, hour, amount)
 
     def take_settlements(self, key: str) -> "PendingWrites":
-        """Remove the settlements of one key, as a batch of its own."""
-        taken = PendingWrites(settlements=[each for each in self.settlements if each[0].request.key == key])
-        if taken.settlements:
+        """Remove the settlements and the returned leases of one key, as a batch of its own."""
+        taken = PendingWrites(
+            settlements=[each for each in self.settlements if each[0].request.key == key],
+            returns=[each for each in self.returns if each.slice.request.key == key],
+        )
+        if taken:
             self.settlements = [each for each in self.settlements if each[0].request.key != key]
+            self.returns = [each for each in self.returns if each.slice.request.key != key]
         return taken
 
     def list_keys(self) -> set[str]:
         """The keys whose accounts change."""
         return {
             *(reservation.request.key for reservation, _ in self.settlements),
+            *(each.slice.request.key for each in self.returns),
             *(key for key, _ in self.charges),
         }
 
@@ -81,6 +94,8 @@ class PendingWrites(msgspec.Struct):
             "INSERT INTO batches (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING", self.id, now
         ):
             return
+        for each in self.returns:
+            await return_lease(transaction, each, now)
         await settle(transaction, self.settlements, now)
         charges: Charges = {}
         for (key, hour), amount in self.charges.items():

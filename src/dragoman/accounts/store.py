@@ -209,20 +209,38 @@ async def reserve(
     if isinstance(decision, LimitRefusal):
         return decision
     if decision.buckets:
-        await _write_buckets(transaction, {request.key: decision.buckets})
-    number = reservation_id or create_reservation_id()
-    await transaction.execute(_RESERVE, number, request.key, process, now, *request.maximum, *request.minimum)
-    return Reservation(
-        id=number, request=request, at=now, rate_limits=decision.rate_limits, budgets=decision.budgets
+        await write_buckets(transaction, {request.key: decision.buckets})
+    reservation = Reservation(
+        id=reservation_id or create_reservation_id(),
+        request=request,
+        at=now,
+        rate_limits=decision.rate_limits,
+        budgets=decision.budgets,
     )
+    await write_reservations(transaction, process, [reservation])
+    return reservation
+
+
+async def write_reservations(
+    transaction: Transaction, process: str, reservations: Sequence[Reservation]
+) -> None:
+    """Store reservations in the name of the process."""
+    rows = [
+        (each.id, each.request.key, process, each.at, *each.request.maximum, *each.request.minimum)
+        for each in reservations
+    ]
+    await transaction.execute_many(_RESERVE, rows)
 
 
 async def settle(
     transaction: Transaction, settlements: Sequence[tuple[Reservation, Amount]], now: float
-) -> None:
-    """Replace reservations by the amounts used, in the day and the month of each reservation."""
+) -> set[int]:
+    """Replace reservations by the amounts used, in the day and the month of each reservation.
+
+    Returns the ids of those that were still stored.
+    """
     if not settlements:
-        return
+        return set()
     deleted = await _delete_reservations(transaction, [reservation.id for reservation, _ in settlements])
     charges: Charges = {}
     corrections: dict[str, list[tuple[Limits, int, int]]] = {}
@@ -239,6 +257,7 @@ async def settle(
         add_charge(charges, request.key, used, reservation.at)
     await charge(transaction, charges)
     await _correct_buckets(transaction, corrections, now)
+    return deleted
 
 
 async def _delete_reservations(transaction: Transaction, ids: Sequence[int]) -> set[int]:
@@ -266,7 +285,7 @@ async def _correct_buckets(
             bucket = correct_token_bucket(limits, bucket, reserved, used, now)
         if bucket is not None:
             changed[key] = {"tokens": bucket}
-    await _write_buckets(transaction, changed)
+    await write_buckets(transaction, changed)
 
 
 #: Amounts by key, period and start of the period.
@@ -352,7 +371,8 @@ async def read_account(transaction: Transaction, key: str, now: float) -> Accoun
     return Account(buckets=buckets, used=used, reserved=reserved)
 
 
-async def _write_buckets(transaction: Transaction, buckets: Mapping[str, Buckets]) -> None:
+async def write_buckets(transaction: Transaction, buckets: Mapping[str, Buckets]) -> None:
+    """Store the buckets of some keys."""
     rows = [
         (key, unit, bucket.level, bucket.at)
         for key, units in sorted(buckets.items())
