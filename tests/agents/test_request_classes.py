@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.agents import RequestClass
@@ -120,6 +120,7 @@ PIECES = (
 )
 
 
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_the_fast_search_finds_what_the_pattern_finds(text: str) -> None:
     found = _PROJECT.search(text)

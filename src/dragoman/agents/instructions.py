@@ -22,11 +22,10 @@ _PROJECT = re.compile(
     r"([^\n<]{1,400})"
 )
 
-#: Every beginning of the pattern has one of these: the word `directory` with one of two others before it, or
-#: a tag. The numbers are characters before the hint, and characters of the pattern in all.
-_DIRECTORY = "irector"
+#: Every beginning of the pattern has one of these: the word `directory` after one of two others, or a tag.
+#: The numbers are characters before the hint, and characters of the pattern in all.
+_PROJECT_HINTS = ("irector", "<cwd>")
 _BEFORE_DIRECTORY = ("orking", "orkspace")
-_TAG = "<cwd>"
 _BEFORE_HINT = 50
 _AROUND_HINT = 600
 
@@ -65,18 +64,25 @@ def find_project(request: Request) -> str:
 
 def _search_project(text: str) -> str:
     """The first folder that a text names. To find a plain word is many times faster than the pattern."""
-    place = text.find(_DIRECTORY)
-    tag = text.find(_TAG)
-    while place >= 0 and (tag < 0 or place < tag):
+    for place in _find_hints(text):
         start = max(0, place - _BEFORE_HINT)
         before = text[start:place]
-        if any(word in before for word in _BEFORE_DIRECTORY):
+        if text[place] == "<" or any(word in before for word in _BEFORE_DIRECTORY):
             found = _PROJECT.search(text, start, start + _AROUND_HINT)
-            if found:
+            if found and found.start() <= place:
                 return found[1]
-        place = text.find(_DIRECTORY, place + 1)
-    found = _PROJECT.search(text, tag, tag + _AROUND_HINT) if tag >= 0 else None
-    return found[1] if found else ""
+    return ""
+
+
+def _find_hints(text: str) -> Iterator[int]:
+    """The places of all hints, in order."""
+    places = {hint: place for hint in _PROJECT_HINTS if (place := text.find(hint)) >= 0}
+    while places:
+        hint = min(places, key=places.__getitem__)
+        yield places[hint]
+        places[hint] = text.find(hint, places[hint] + 1)
+        if places[hint] < 0:
+            del places[hint]
 
 
 def _list_first_user_texts(request: Request) -> Iterator[str]:
