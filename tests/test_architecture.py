@@ -31,7 +31,7 @@ MAY_NAME_A_DIALECT = {
     "cli/agents.py": "the agent Gemini CLI has the name of a dialect",
     "doctor/replies.py": "the doctor is a client, and its requests have one dialect",
     "importing/vendors.py": "translates the vendor names of other gateways' configurations",
-    "tokens/families.py": "a family of tokenizers has the name of a dialect",
+    "tokens/tokenizers.py": "a tokenizer has the name of a dialect",
 }
 #: Files outside `dialects` that import a module of one dialect.
 MAY_IMPORT_A_DIALECT = {

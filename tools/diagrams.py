@@ -4,7 +4,7 @@
     python -m tools.diagrams --check    # exit with 1 if the page differs
 
 The layers come from the import contract in pyproject.toml, the grammar of replies from the tables in
-`hub/grammar.py`. Text outside of the markers stays as it is.
+`hub/reply_grammar.py`. Text outside of the markers stays as it is.
 """
 
 import re
@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 
 from dragoman.hub.events import BlockClosed, BlockOpened
-from dragoman.hub.grammar import BLOCK_DELTAS, REPLY_MOVES, ReplyPhase
+from dragoman.hub.reply_grammar import BLOCK_DELTAS, REPLY_MOVES, ReplyPhase
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "ARCHITECTURE.md"

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import fold
-from dragoman.hub.grammar import GrammarChecker
+from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.stage import Sequencer
 from tests.dialects.strategies import frames_of, mutated_bodies, mutated_streams, pieces_of, replies
 

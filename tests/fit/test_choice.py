@@ -25,7 +25,7 @@ def test_without_tools_a_choice_that_demands_nothing_goes_without_a_word() -> No
 
 @pytest.mark.rule("R14", "P40")
 def test_a_demand_for_a_tool_that_was_left_out_is_a_loss() -> None:
-    search = Tool(name="web_search", kind="hosted", family="web_search", at="tools[0]")
+    search = Tool(name="web_search", kind="hosted", common_name="web_search", at="tools[0]")
     after, losses = fitted(choosing(ToolChoice(mode="named", name="web_search"), search), "openai_chat")
     assert after.tool_choice is None
     assert losses[-1] == "tool_choice: there is no tool to call"

@@ -100,27 +100,27 @@ def test_a_tool_search_keeps_its_own_description_and_schema() -> None:
 
 
 @pytest.mark.rule("H27", "R20")
-@pytest.mark.parametrize("family", ["bash", "text_editor", "memory", "computer"])
+@pytest.mark.parametrize("common_name", ["bash", "text_editor", "memory", "computer"])
 @pytest.mark.parametrize("dialect", ["openai_responses", "openai_chat", "gemini"])
-def test_tools_that_claude_was_trained_on_are_described_to_others(family: str, dialect: str) -> None:
-    tool = Tool(name="its_name", kind="typed", family=family, extras={"display_width_px": 1024})
+def test_tools_that_claude_was_trained_on_are_described_to_others(common_name: str, dialect: str) -> None:
+    tool = Tool(name="its_name", kind="typed", common_name=common_name, extras={"display_width_px": 1024})
     after, _ = fitted(with_tools(tool, dialect="anthropic"), dialect)
     assert (after.tools[0].name, after.tools[0].kind) == ("its_name", "function")
-    assert after.tools[0].schema == DESCRIPTIONS[family].schema
+    assert after.tools[0].schema == DESCRIPTIONS[common_name].schema
     assert "1024" in str(after.tools[0].description)
 
 
 @pytest.mark.rule("H27")
 def test_a_tool_that_nothing_is_known_about_is_left_out() -> None:
-    tool = Tool(name="b", kind="typed", family="browser", at="tools[0]")
+    tool = Tool(name="b", kind="typed", common_name="browser", at="tools[0]")
     after, losses = fitted(with_tools(tool, dialect="anthropic"), "openai_chat")
     assert after.tools == ()
-    assert losses == ["tools[0]: no other model knows the tool family 'browser'"]
+    assert losses == ["tools[0]: no other model knows the tool 'browser'"]
 
 
 @pytest.mark.rule("H28", "P30", "P40")
 def test_a_tool_that_only_its_vendor_runs_is_left_out_and_the_rest_stays() -> None:
-    search = Tool(name="web_search", kind="hosted", family="web_search", at="tools[0]")
+    search = Tool(name="web_search", kind="hosted", common_name="web_search", at="tools[0]")
     after, losses = fitted(with_tools(search, function("Read")), "openai_chat")
     assert [tool.name for tool in after.tools] == ["Read"]
     assert losses == ["tools[0]: the target does not run the tool 'web_search' itself"]
@@ -128,8 +128,8 @@ def test_a_tool_that_only_its_vendor_runs_is_left_out_and_the_rest_stays() -> No
 
 @pytest.mark.rule("H28")
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_responses", "gemini"])
-def test_a_tool_of_a_family_that_the_target_runs_too_is_kept(dialect: str) -> None:
-    search = Tool(name="web_search", kind="hosted", family="web_search", at="tools[0]")
+def test_a_tool_that_the_target_runs_too_is_kept(dialect: str) -> None:
+    search = Tool(name="web_search", kind="hosted", common_name="web_search", at="tools[0]")
     after, losses = fitted(with_tools(search), dialect)
     assert after.tools[0].kind == "hosted"
     assert losses == []
@@ -317,8 +317,8 @@ def test_at_home_no_tool_is_touched(dialect: str) -> None:
     tools = (
         PATCH,
         Tool(name="shell", kind="shell"),
-        Tool(name="bash", kind="typed", family="bash"),
-        Tool(name="x", kind="hosted", family="anything"),
+        Tool(name="bash", kind="typed", common_name="bash"),
+        Tool(name="x", kind="hosted", common_name="anything"),
         function("a", namespace="n", deferred=True, strict=True, description=None, schema=None),
     )
     asked = with_tools(*tools, dialect=dialect)

@@ -203,7 +203,7 @@ def test_a_request_for_a_search_alone_gets_no_tools() -> None:
         try:
             session = await toolbox.open_session(None, ToolMemory(1000), owner="", ask_model=ask_nothing)
             assert session is not None
-            hosted = Tool(name="web_search", kind="hosted", family="web_search")
+            hosted = Tool(name="web_search", kind="hosted", common_name="web_search")
             assert [tool.name for tool in session.apply(asked(tools=(hosted,)), FACTS).tools] == [
                 "web_search"
             ]

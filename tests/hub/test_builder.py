@@ -18,7 +18,7 @@ from dragoman.hub.events import (
     StopCause,
     TextDelta,
 )
-from dragoman.hub.grammar import GrammarChecker
+from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
 

@@ -5,7 +5,7 @@ from typing import get_args
 from dragoman.hub.blocks import AnyBlock, Block, ReplyBlock, Tool
 from dragoman.hub.builder import _DELTA_OF_BLOCK
 from dragoman.hub.events import DELTAS, EVENT_KINDS, Event
-from dragoman.hub.grammar import BLOCK_DELTAS, REPLY_MOVES, ReplyPhase
+from dragoman.hub.reply_grammar import BLOCK_DELTAS, REPLY_MOVES, ReplyPhase
 from dragoman.hub.tally import TALLY_EVENTS
 
 

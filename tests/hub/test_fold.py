@@ -16,7 +16,7 @@ from dragoman.hub.events import (
     UsageReported,
 )
 from dragoman.hub.fold import Reply, fold, unfold
-from dragoman.hub.grammar import GrammarChecker
+from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
 

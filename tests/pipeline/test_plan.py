@@ -14,7 +14,7 @@ from dragoman.governance.settings import Governance
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.tokens.request import estimate_from_samples
-from dragoman.tokens.text import FAMILIES
+from dragoman.tokens.text import TOKENIZERS
 from tests.exchange.clock import run
 from tests.exchange.speech import CHAT_START, CHAT_STREAM, chat_text
 from tests.exchange.twin import Bench, RememberingClient, Script, ScriptedUpstream, Wait, ask, provider
@@ -58,13 +58,13 @@ def test_a_request_without_a_model_gets_one() -> None:
     assert msgspec.json.decode(rename(b'{"a":1}', "z")) == {"a": 1, "model": "z"}
 
 
-def test_tokens_are_estimated_for_every_family_and_anew_after_a_change() -> None:
+def test_tokens_are_estimated_for_every_tokenizer_and_anew_after_a_change() -> None:
     words = "some words and 12 numbers, " * 500
     tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
     message = {"role": "user", "content": words}
     plan = plan_of(msgspec.json.encode({"model": "m", "messages": [message], "tools": [tool]}))
-    for family in FAMILIES:
-        assert plan.estimate_tokens(family) == estimate_from_samples(plan.request, family)
+    for tokenizer in TOKENIZERS:
+        assert plan.estimate_tokens(tokenizer) == estimate_from_samples(plan.request, tokenizer)
     long = plan.estimate_tokens("claude")
     plan.remove_text(words)
     assert plan.estimate_tokens("claude") < long / 3

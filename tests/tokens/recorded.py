@@ -1,4 +1,4 @@
-"""How many tokens the recorded requests have, by the real tokenizer of the family that each is meant for.
+"""How many tokens the recorded requests have, by the real tokenizer of the model that each is meant for.
 
 Counted as `dragoman.tokens.request` counts, but with the words given to the published tables.
 """

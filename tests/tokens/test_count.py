@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.interfaces import TokenFamily
+from dragoman.dialects.interfaces import Tokenizer
 from dragoman.dialects.registry import DIALECTS
 from dragoman.hub.errors import ClientProtocolError, DragomanError
-from dragoman.tokens.families import find_family
 from dragoman.tokens.request import estimate_tokens, read_count_request
+from dragoman.tokens.tokenizers import find_tokenizer
 
 WEATHER = {"type": "string", "description": "The city and state, e.g. San Francisco, CA"}
 UNIT = {
@@ -42,17 +42,17 @@ def operation(name: str, sign: str) -> dict[str, object]:
 
 
 def count_body(
-    dialect: str, body: bytes, model: str = "", *, family: TokenFamily | None = None
+    dialect: str, body: bytes, model: str = "", *, tokenizer: Tokenizer | None = None
 ) -> dict[str, object]:
     """The answer of the counting endpoint."""
     request = read_count_request(dialect, body, model)
-    tokens = estimate_tokens(request, family or find_family(request.model, dialect))
+    tokens = estimate_tokens(request, tokenizer or find_tokenizer(request.model, dialect))
     return DIALECTS[dialect].counting.write_answer(tokens)
 
 
-def counted(dialect: str, body: object, family: TokenFamily | None = None) -> object:
+def counted(dialect: str, body: object, tokenizer: Tokenizer | None = None) -> object:
     model = "m" if dialect == "gemini" else ""
-    answer = count_body(dialect, msgspec.json.encode(body), model, family=family)
+    answer = count_body(dialect, msgspec.json.encode(body), model, tokenizer=tokenizer)
     return answer["totalTokens"] if dialect == "gemini" else answer["input_tokens"]
 
 
@@ -147,9 +147,9 @@ def test_a_gemini_request_may_be_wrapped(name: str) -> None:
     assert counted("gemini", {name: {"model": "models/m", **gemini()}}) == counted("gemini", gemini())
 
 
-def test_the_family_of_the_model_that_answers_decides() -> None:
+def test_the_tokenizer_of_the_model_that_answers_decides() -> None:
     body = anthropic(system="A word or two of instruction, repeated. " * 50)
-    assert counted("anthropic", body, family="gpt") != counted("anthropic", body, family="claude")
+    assert counted("anthropic", body, tokenizer="gpt") != counted("anthropic", body, tokenizer="claude")
 
 
 def test_a_broken_text_is_reported_with_its_place() -> None:

@@ -1,4 +1,4 @@
-"""The lower bound is never above the true count, whatever the family and the text."""
+"""The lower bound is never above the true count, whatever the tokenizer and the text."""
 
 import msgspec
 import pytest
@@ -18,7 +18,7 @@ def bound(text: str) -> int:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_it_is_below_the_true_count_of_every_family(name: str) -> None:
+def test_it_is_below_the_true_count_of_every_tokenizer(name: str) -> None:
     assert 0 < bound(SAMPLES[name]) < 0.75 * min(TRUE_COUNTS[name].values())
 
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.dialects.interfaces import TokenFamily
+from dragoman.dialects.interfaces import Tokenizer
 from dragoman.hub.blocks import (
     AnyBlock,
     HostedCall,
@@ -21,9 +21,9 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.request import Message, OutputFormat, Request, ToolChoice
-from dragoman.tokens.families import OVERHEADS, find_family
 from dragoman.tokens.request import estimate_from_samples, estimate_tokens, read_count_request
-from dragoman.tokens.text import FAMILIES, estimate_text_tokens
+from dragoman.tokens.text import TOKENIZERS, estimate_text_tokens
+from dragoman.tokens.tokenizers import OVERHEADS, find_tokenizer
 from tests.pipeline.recordings import body_of, url_of
 from tests.tokens.recorded import RECORDED
 from tests.tokens.sample_texts import SAMPLES
@@ -44,9 +44,9 @@ SCHEMA: dict[str, object] = {
 TOOL = Tool(name="read_file", description=WORDS, schema=SCHEMA)
 
 
-def tokens(*blocks: AnyBlock, family: TokenFamily = "claude") -> int:
+def tokens(*blocks: AnyBlock, tokenizer: Tokenizer = "claude") -> int:
     message = Message(role="user", blocks=blocks)
-    return estimate_tokens(Request(dialect="anthropic", model="m", messages=(message,)), family)
+    return estimate_tokens(Request(dialect="anthropic", model="m", messages=(message,)), tokenizer)
 
 
 @pytest.mark.rule("R113", "H69")
@@ -54,22 +54,22 @@ def tokens(*blocks: AnyBlock, family: TokenFamily = "claude") -> int:
 def test_a_recorded_request_is_counted_within_a_tenth(dialect: str, stem: str, true: int) -> None:
     model = str(url_of(dialect, stem).get("model", ""))
     request = read_count_request(dialect, msgspec.json.encode(body_of(dialect, stem)), model)
-    assert estimate_tokens(request, find_family(request.model, dialect)) == pytest.approx(true, rel=0.1)
+    assert estimate_tokens(request, find_tokenizer(request.model, dialect)) == pytest.approx(true, rel=0.1)
 
 
 @pytest.mark.rule("R113", "H69")
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_guess_is_near_the_count(family: TokenFamily) -> None:
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_a_guess_is_near_the_count(tokenizer: Tokenizer) -> None:
     texts = [Text(text=text) for text in SAMPLES.values()] * 12
     messages = tuple(Message(role="user", blocks=(text,)) for text in texts)
     for some in (messages[:1], messages[:7], messages):
         request = Request(dialect="anthropic", model="m", messages=some, tools=(TOOL,) * 9)
-        assert estimate_from_samples(request, family) == pytest.approx(
-            estimate_tokens(request, family), rel=0.1
+        assert estimate_from_samples(request, tokenizer) == pytest.approx(
+            estimate_tokens(request, tokenizer), rel=0.1
         )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
 @pytest.mark.parametrize(
     "block",
     [
@@ -87,19 +87,19 @@ def test_a_guess_is_near_the_count(family: TokenFamily) -> None:
     ],
     ids=lambda block: type(block).__name__,
 )
-def test_the_words_of_every_block_are_counted(block: AnyBlock, family: TokenFamily) -> None:
-    without = tokens(family=family)
-    assert tokens(block, family=family) >= without + int(estimate_text_tokens(WORDS, family))
+def test_the_words_of_every_block_are_counted(block: AnyBlock, tokenizer: Tokenizer) -> None:
+    without = tokens(tokenizer=tokenizer)
+    assert tokens(block, tokenizer=tokenizer) >= without + int(estimate_text_tokens(WORDS, tokenizer))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_tools_are_counted_with_their_schemas(family: TokenFamily) -> None:
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_tools_are_counted_with_their_schemas(tokenizer: Tokenizer) -> None:
     bare = Request(dialect="anthropic", model="m")
-    none = estimate_tokens(bare, family)
-    named = estimate_tokens(msgspec.structs.replace(bare, tools=(Tool(name="read_file"),)), family)
-    whole = estimate_tokens(msgspec.structs.replace(bare, tools=(TOOL,)), family)
+    none = estimate_tokens(bare, tokenizer)
+    named = estimate_tokens(msgspec.structs.replace(bare, tools=(Tool(name="read_file"),)), tokenizer)
+    whole = estimate_tokens(msgspec.structs.replace(bare, tools=(TOOL,)), tokenizer)
     assert none < named
-    assert named + 2 * int(estimate_text_tokens(WORDS, family)) < whole
+    assert named + 2 * int(estimate_text_tokens(WORDS, tokenizer)) < whole
 
 
 def test_a_forced_call_has_its_own_price() -> None:
@@ -142,18 +142,18 @@ def test_the_schema_of_the_answer_is_counted() -> None:
     assert estimate_tokens(bound, "claude") > estimate_tokens(request, "claude") + 40
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_picture_costs_the_same_however_large_its_data(family: TokenFamily) -> None:
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_a_picture_costs_the_same_however_large_its_data(tokenizer: Tokenizer) -> None:
     small, large = (Media(kind="image", data="x" * size) for size in (10, 1_000_000))
-    assert tokens(small, family=family) == tokens(large, family=family)
-    assert tokens(small, family=family) - tokens(family=family) == pytest.approx(
-        OVERHEADS[family].media["image"], abs=5
+    assert tokens(small, tokenizer=tokenizer) == tokens(large, tokenizer=tokenizer)
+    assert tokens(small, tokenizer=tokenizer) - tokens(tokenizer=tokenizer) == pytest.approx(
+        OVERHEADS[tokenizer].media["image"], abs=5
     )
 
 
 def test_a_picture_in_low_detail_costs_less() -> None:
-    low = tokens(Media(kind="image", url="u", detail="low"), family="gpt")
-    assert low < tokens(Media(kind="image", url="u"), family="gpt") - 500
+    low = tokens(Media(kind="image", url="u", detail="low"), tokenizer="gpt")
+    assert low < tokens(Media(kind="image", url="u"), tokenizer="gpt") - 500
 
 
 def test_a_document_costs_more_the_larger_it_is() -> None:

@@ -40,4 +40,4 @@ class ToyHttpApi(HttpApi):
 
 HTTP_API = ToyHttpApi()
 
-COUNTING = CountFormat(family="open", write_answer=lambda tokens: {"tokens": tokens})
+COUNTING = CountFormat(tokenizer="open", write_answer=lambda tokens: {"tokens": tokens})

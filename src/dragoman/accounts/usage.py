@@ -30,8 +30,8 @@ from dragoman.config.provider import TargetName
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.request import Request
 from dragoman.hub.usage import Usage
-from dragoman.tokens.families import find_family
 from dragoman.tokens.request import estimate_from_samples
+from dragoman.tokens.tokenizers import find_tokenizer
 
 LOGGER = logging.getLogger("dragoman")
 
@@ -143,7 +143,7 @@ class ExchangeUsage:
             # An upstream of the same dialect may accept what the gateway cannot read. The exchange decides.
             return self._prompt_tokens, DEFAULT_OUTPUT
         provider = self._config.providers[target.provider]
-        tokens = estimate_from_samples(request, find_family(target.model, provider.wire_dialect))
+        tokens = estimate_from_samples(request, find_tokenizer(target.model, provider.wire_dialect))
         model_limit = provider.build_profile(target.model).facts.max_output_tokens
         return tokens, estimate_max_output(request.max_tokens, request.candidates, model_limit)
 

@@ -90,15 +90,15 @@ class Violation(NamedTuple):
     message: str
 
 
-#: The families of tokenizers that token counts are estimated for (`tokens.text`).
-TokenFamily = Literal["gpt", "open", "gemini", "claude-3", "claude"]
+#: The kinds of tokenizers that token counts are estimated for (`tokens.text`).
+Tokenizer = Literal["gpt", "open", "gemini", "claude-3", "claude"]
 
 
 class CountFormat(msgspec.Struct, frozen=True, kw_only=True):
     """How a dialect's endpoint that counts prompt tokens reads its body and writes its answer."""
 
     #: The tokenizers of the models that servers of this dialect usually run.
-    family: TokenFamily
+    tokenizer: Tokenizer
     #: The request inside the body of the endpoint, as `read_request` accepts it. May change the body.
     read_body: Callable[[Json], Json] = lambda body: body
     write_answer: Callable[[int], Json]

@@ -4,11 +4,8 @@ The `take_` functions are tolerant: a value of another form than expected stays 
 """
 
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.blocks import HostedCall, Location
+from dragoman.hub.blocks import PRIVATE, HostedCall, Location
 from dragoman.wire.partial_json import parse_object
-
-#: Extras whose name starts with this are notes of a reader for its own writer.
-NOTE = "@"
 
 LOCATION = "user_location"
 PLACES = ("city", "region", "country", "timezone")
@@ -27,7 +24,7 @@ def take_domains(values: Json, name: str) -> tuple[str, ...]:
 
 
 def take_location(values: Json) -> Location | None:
-    """Take the user's location. If its form differs from ours, a note in the extras keeps the original."""
+    """Take the user's location. If its form differs from ours, a private extra keeps the original."""
     value = values.get(LOCATION)
     if not isinstance(value, dict) or value.get("type") != "approximate":
         return None
@@ -40,7 +37,7 @@ def take_location(values: Json) -> Location | None:
     del values[LOCATION]
     location = Location(**known)
     if write_location(location) != value:
-        values[NOTE + LOCATION] = value
+        values[PRIVATE + LOCATION] = value
     return location
 
 

@@ -13,9 +13,9 @@ from dragoman.fit.vendor_fields import may_be_shortened
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.hub.request import Request
 from dragoman.pipeline.plan import RequestPlan
-from dragoman.tokens.families import find_family
 from dragoman.tokens.lower_bound import find_lower_bound
 from dragoman.tokens.request import estimate_tokens
+from dragoman.tokens.tokenizers import find_tokenizer
 
 #: The lower bound is less than one token for so many bytes. Only a larger body is read and counted.
 BYTES_PER_TOKEN = 2
@@ -71,8 +71,8 @@ def _build_overflow(
     config: Config, request: Request, target: TargetName, windows: dict[TargetName, int]
 ) -> ClientProtocolError:
     """The error for the client. Each dialect writes it in the form that its agents know."""
-    family = find_family(target.model, config.providers[target.provider].wire_dialect)
-    tokens = max(estimate_tokens(request, family), windows[target] + 1)
+    tokenizer = find_tokenizer(target.model, config.providers[target.provider].wire_dialect)
+    tokens = max(estimate_tokens(request, tokenizer), windows[target] + 1)
     message = (
         f"This model's maximum context length is {windows[target]} tokens."
         f" However, the messages have about {tokens} tokens."

@@ -1,6 +1,6 @@
 """`ExchangeRecord`: what happened in one exchange, for logs, metrics, traces and headers.
 
-It holds no content of requests or replies, except in `snapshots`, which the configuration must enable.
+It holds no content of requests or replies, except in `reply_snapshots`, which the configuration must enable.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.interventions import InterventionLog
 from dragoman.exchange.tap import ExchangeTap
 from dragoman.gateway_tools.session import RunRecord
-from dragoman.governance.snapshot import SnapshotPair
+from dragoman.governance.reply_snapshots import SnapshotPair
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed, ReplyFinished
 from dragoman.hub.loss import Loss, Losses
@@ -80,7 +80,7 @@ class ExchangeRecord:
         #: What governance changed.
         self.interventions = InterventionLog()
         #: The reply before and after governance, if the settings ask for it.
-        self.snapshots: SnapshotPair | None = None
+        self.reply_snapshots: SnapshotPair | None = None
         #: The runs of the gateway's own tools.
         self.tool_runs: Sequence[RunRecord] = ()
         self.tally: Tally | None = None

@@ -32,7 +32,7 @@ from dragoman.routing.choose import RouteChoice, apply_rule, choose, find_direct
 from dragoman.routing.health import TargetKey
 from dragoman.routing.rules import find_match
 from dragoman.routing.traits import RequestTraits
-from dragoman.tokens.families import find_family
+from dragoman.tokens.tokenizers import find_tokenizer
 
 #: Bytes of a body that is read and translated on the event loop. A larger one would block it for too long.
 MAX_INLINE_BODY = 256 * 1024
@@ -244,7 +244,7 @@ async def run_in_pool(
 
 def _estimate_tokens(plan: RequestPlan) -> int:
     try:
-        return plan.estimate_tokens(find_family(plan.model, plan.metadata.dialect))
+        return plan.estimate_tokens(find_tokenizer(plan.model, plan.metadata.dialect))
     except DragomanError:
         # Whether the request can be sent at all is decided for each target.
         return len(plan.body) // BYTES_PER_TOKEN

@@ -202,7 +202,8 @@ class UpstreamCall:
         if reply is None:
             content_type = upstream.headers.get("content-type", "").lower()
             self._reply = reply = self._target_request.start_reply(content_type)
-            self._record.tally, self._record.snapshots = reply.tally, self._target_request.snapshots
+            self._record.tally = reply.tally
+            self._record.reply_snapshots = self._target_request.reply_snapshots
         self._watchdog.tick = self._tick if self._target_request.needs_ticks else None
         pieces = upstream.pieces()
         await self._receive_first(pieces, reply)
@@ -340,7 +341,8 @@ class UpstreamCall:
         whole = self._whole_reply
         if whole is None:
             self._whole_reply = whole = self._target_request.start_whole_reply()
-            self._record.tally, self._record.snapshots = whole.tally, self._target_request.snapshots
+            self._record.tally = whole.tally
+            self._record.reply_snapshots = self._target_request.reply_snapshots
         whole.feed(body, upstream.headers.get("content-type", "").lower())
         if self._target_request.needs_next_round:
             return None

@@ -54,7 +54,7 @@ def _fit_allowed(request: Request, chosen: ToolChoice, target: TargetFacts, loss
 
 
 def _is_among(tool: Tool, allowed: tuple[str, ...]) -> bool:
-    return tool.name in allowed or (tool.kind == "hosted" and tool.family in allowed)
+    return tool.name in allowed or (tool.kind == "hosted" and tool.common_name in allowed)
 
 
 def _fit_none(request: Request, chosen: ToolChoice, target: TargetFacts, losses: Losses) -> Request:

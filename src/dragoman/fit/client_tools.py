@@ -62,7 +62,7 @@ _FILE_MEMBERS: dict[str, Schema] = {
     "insert_text": _string("For `insert`: the text to insert."),
 }
 
-#: The tools that the client runs: OpenAI's by kind, Anthropic's by family.
+#: The tools that the client runs: OpenAI's by kind, Anthropic's by common name.
 DESCRIPTIONS: dict[str, ToolDescription] = {
     "local_shell": ToolDescription(
         "Runs a command on the user's machine and returns its output.",
@@ -162,7 +162,7 @@ _FACTS = {
 
 def describe(tool: Tool) -> ToolDescription | None:
     """The description for models that were not trained on this tool; None if the tool is not known here."""
-    known = DESCRIPTIONS.get(tool.family if tool.kind == "typed" else tool.kind)
+    known = DESCRIPTIONS.get(tool.common_name if tool.kind == "typed" else tool.kind)
     if known is None:
         return None
     facts = [

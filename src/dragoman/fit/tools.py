@@ -144,9 +144,9 @@ def _fit_tool(tool: Tool, request: Request, target: TargetFacts, losses: Losses)
     if not _is_known_kind(tool.kind, request, target):
         converted = _convert_to_function(tool)
         if converted is None:
-            losses.add(tool.at, f"no other model knows the tool family {tool.family!r}")
+            losses.add(tool.at, f"no other model knows the tool {tool.common_name!r}")
             return None
-        if tool.family in NEEDS_TRAINING:
+        if tool.common_name in NEEDS_TRAINING:
             losses.add(tool.at, "only models that were trained on this tool use it well")
         tool = converted
     return _fit_flags(tool, request, target, losses)
@@ -165,7 +165,7 @@ def _convert_to_function(tool: Tool) -> Tool | None:
         schema=description.schema,
         strict=None,
         grammar=None,
-        family="",
+        common_name="",
         form="",
         extras={},
     )
@@ -267,11 +267,11 @@ def _fit_hosted_tools(tools: list[Tool], request: Request, target: TargetFacts, 
         if tool.kind != "hosted":
             kept.append(tool)
             continue
-        family = tool.family or tool.name
-        if target.hosted_tools is not None and family not in target.hosted_tools:
-            losses.add(tool.at, f"the target does not run the tool {family!r} itself")
+        common_name = tool.common_name or tool.name
+        if target.hosted_tools is not None and common_name not in target.hosted_tools:
+            losses.add(tool.at, f"the target does not run the tool {common_name!r} itself")
         elif has_functions and not target.hosted_beside_functions:
-            losses.add(tool.at, f"the target does not run the tool {family!r} beside functions")
+            losses.add(tool.at, f"the target does not run the tool {common_name!r} beside functions")
         else:
             kept.append(_fit_hosted_tool(tool, request, target, losses))
     return kept
@@ -297,5 +297,5 @@ def _fit_search_options(tool: Tool, target: TargetFacts, losses: Losses) -> Tool
         unknown[name] = default
         if value not in HOSTED_DEFAULTS.get(name, ()):
             path = options.paths.get(name, name)
-            losses.add(f"{tool.at}.{path}", f"the target's own {tool.family} has no such option")
+            losses.add(f"{tool.at}.{path}", f"the target's own {tool.common_name} has no such option")
     return replace(tool, search=replace(options, **unknown)) if unknown else tool

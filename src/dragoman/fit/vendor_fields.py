@@ -9,6 +9,7 @@ from typing import assert_never
 
 from dragoman.fit.editing import is_foreign, replace
 from dragoman.hub.blocks import (
+    PRIVATE,
     AnyBlock,
     HostedCall,
     HostedResult,
@@ -100,10 +101,8 @@ SHORTENING: dict[str, object] = {
     "truncation": "disabled",
 }
 
-#: Extras with this prefix are notes of a reader for the writer of the same dialect.
-NOTE = "@"
-#: The one note whose content is a loss: the description of a group of tools.
-GROUP = "@namespace"
+#: The one private extra whose content is a loss: the description of a group of tools.
+GROUP = PRIVATE + "namespace"
 
 _NO_EQUIVALENT = "no other dialect has this field"
 _CITED = "only the vendor of a citation accepts it back"
@@ -242,7 +241,7 @@ def report_extras(
 ) -> None:
     """Add a loss for each extra that is not ignored and does not just repeat a default."""
     for name, value in extras.items():
-        if name in ignored or name.startswith(NOTE) or value in (None, False, "", [], {}):
+        if name in ignored or name.startswith(PRIVATE) or value in (None, False, "", [], {}):
             continue
         path = f"{at}.{name}" if at else name
         if name in OPENED and isinstance(value, dict):

@@ -20,7 +20,7 @@ from dragoman.hub.request import Request
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode
 
-FAMILY = "web_fetch"
+COMMON_NAME = "web_fetch"
 SEARCH = "web_search"
 FUNCTION = build_function(
     "web_fetch",
@@ -40,9 +40,11 @@ class WebFetchTool(GatewayTool):
         self._always_search = always_search
 
     def offer(self, request: Request, target: TargetFacts) -> ToolOffer | None:
-        hosted = find_hosted(request, target, FAMILY, always=self._settings.always)
+        hosted = find_hosted(request, target, COMMON_NAME, always=self._settings.always)
         if hosted is not None:
-            return ToolOffer(functions=(FUNCTION,), request=remove_hosted(request, FAMILY), context=FAMILY)
+            return ToolOffer(
+                functions=(FUNCTION,), request=remove_hosted(request, COMMON_NAME), context=COMMON_NAME
+            )
         search = find_hosted(request, target, SEARCH, always=self._always_search)
         # A client may allow stored pages only.
         if not self._with_search or search is None or (search.search and search.search.live is False):
@@ -52,14 +54,17 @@ class WebFetchTool(GatewayTool):
     async def run(self, run: ToolRun) -> ToolOutcome:
         url = run.text("url")
         # As part of a web search, a page is shown only where searches can show one.
-        family = SEARCH if run.context == SEARCH else FAMILY
-        call = HostedCall(id=run.id, tool=family, arguments=encode({"url": url}).decode())
+        common_name = SEARCH if run.context == SEARCH else COMMON_NAME
+        call = HostedCall(id=run.id, tool=common_name, arguments=encode({"url": url}).decode())
         try:
             title, text, address = await self._read(url)
         except ToolFailed as error:
-            failed = HostedResult(call_id=run.id, tool=family, text=str(error), is_error=True)
+            failed = HostedResult(call_id=run.id, tool=common_name, text=str(error), is_error=True)
             return ToolOutcome(content=(Text(text=f"Error: {error}."),), is_error=True, shown=(call, failed))
-        shown = (call, HostedResult(call_id=run.id, tool=family, text=text if family == FAMILY else ""))
+        shown = (
+            call,
+            HostedResult(call_id=run.id, tool=common_name, text=text if common_name == COMMON_NAME else ""),
+        )
         return ToolOutcome(
             content=(Text(text=text),), shown=shown, sources=(Citation(url=address, title=title or address),)
         )

@@ -19,7 +19,7 @@ from dragoman.hub.request import Message, Request
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode
 
-FAMILY = "web_search"
+COMMON_NAME = "web_search"
 FUNCTION = build_function(
     "web_search",
     "Search the web. Returns titles, addresses and excerpts of pages, each with a number to cite it by.",
@@ -43,11 +43,13 @@ class WebSearchTool(GatewayTool):
         self._settings = settings
 
     def offer(self, request: Request, target: TargetFacts) -> ToolOffer | None:
-        hosted = find_hosted(request, target, FAMILY, always=self._settings.always)
+        hosted = find_hosted(request, target, COMMON_NAME, always=self._settings.always)
         if hosted is None:
             return None
         return ToolOffer(
-            functions=(FUNCTION,), request=remove_hosted(request, FAMILY), context=SearchUses(hosted.search)
+            functions=(FUNCTION,),
+            request=remove_hosted(request, COMMON_NAME),
+            context=SearchUses(hosted.search),
         )
 
     async def run(self, run: ToolRun) -> ToolOutcome:
@@ -57,17 +59,17 @@ class WebSearchTool(GatewayTool):
         limit = uses.options.max_uses
         if limit is not None and uses.count > limit:
             raise ToolFailed(f"the client allows {limit} searches in one reply, and they have been made")
-        call = HostedCall(id=run.id, tool=FAMILY, arguments=encode({"query": query}).decode())
+        call = HostedCall(id=run.id, tool=COMMON_NAME, arguments=encode({"query": query}).decode())
         try:
             found, text = await self._search(run, query, uses.options)
         except ToolFailed as error:
-            failed = HostedResult(call_id=run.id, tool=FAMILY, text=str(error), is_error=True)
+            failed = HostedResult(call_id=run.id, tool=COMMON_NAME, text=str(error), is_error=True)
             message = Text(text=f"Error: the search failed: {error}.")
             return ToolOutcome(content=(message,), is_error=True, shown=(call, failed))
         pages = [page for page in found if _is_allowed(page.url, uses.options)]
         listed = "\n".join(f"{page.title} {page.url}".strip() for page in pages)
         content = (Text(text=text or "The search found nothing."),) if text or not pages else ()
-        shown = (call, HostedResult(call_id=run.id, tool=FAMILY, text=listed))
+        shown = (call, HostedResult(call_id=run.id, tool=COMMON_NAME, text=listed))
         return ToolOutcome(content=content, shown=shown, sources=tuple(pages))
 
     async def _search(self, run: ToolRun, query: str, options: SearchOptions) -> tuple[list[Citation], str]:
@@ -92,7 +94,12 @@ def _is_allowed(url: str, options: SearchOptions) -> bool:
 
 
 def _build_request(query: str, options: SearchOptions) -> Request:
-    tool = Tool(name=FAMILY, kind="hosted", family=FAMILY, search=msgspec.structs.replace(options, paths={}))
+    tool = Tool(
+        name=COMMON_NAME,
+        kind="hosted",
+        common_name=COMMON_NAME,
+        search=msgspec.structs.replace(options, paths={}),
+    )
     prompt = f"Search the web for the following, and report what you find with its sources.\n\n{query}"
     message = Message(role="user", blocks=(Text(text=prompt),))
     return Request(dialect="", model="", messages=(message,), tools=(tool,), max_tokens=4096)

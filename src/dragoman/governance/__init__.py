@@ -16,7 +16,7 @@ Modules, each named after the setting that it implements:
 - `dedupe`: removes repeated calls. `call_queue` is its base and the guard's.
 - `guard/`: rules that allow, deny or rewrite calls (`guard`, `on_denied`).
 - `validate`, `schema_check`: check arguments against the tool's schema (`validate`).
-- `snapshot`: the reply before and after, for inspection (`snapshots`).
+- `reply_snapshots`: the reply before and after, for inspection (`snapshots`).
 - `interventions`: the report of what a stage did.
 
 Order of the stages for one reply: harvest, rename, exit tool, hold (with repair), dedupe, guard, validate. A

@@ -19,11 +19,11 @@ tool result, hosted call and result, declarations, references, and `Opaque` for 
 3. One ending: `ReplyFinished`, with all blocks closed, or `ReplyFailed`, which leaves open blocks open.
    Nothing follows the ending.
 
-**Grammar** (`grammar`). Two tables have this order as data, and `GrammarChecker` enforces it. The other state
-machines, each owned by one reply: `ReplyBuilder` (`builder`) gives readers legal events only; `Sequencer`
-(`stage`) writes interleaved blocks one after another; `ReplyFolder` (`fold`) builds the whole reply; `Tally`
-(`tally`) keeps the facts that logs and limits need. `Stage` (`stage`) is the interface of every step between
-reader and writer.
+**Grammar** (`reply_grammar`). Two tables have this order as data, and `GrammarChecker` enforces it. The other
+state machines, each owned by one reply: `ReplyBuilder` (`builder`) gives readers legal events only;
+`Sequencer` (`stage`) writes interleaved blocks one after another; `ReplyFolder` (`fold`) builds the whole
+reply; `Tally` (`tally`) keeps the facts that logs and limits need. `Stage` (`stage`) is the interface of
+every step between reader and writer.
 
 **Unions are closed.** Code that handles every kind of block or event ends in `assert_never`, or is a table
 that a test (`test_exhaustive.py` of hub and dialects) compares with the union. A new kind is an error there,

@@ -24,6 +24,9 @@ from dragoman.hub.seal import Seal
 
 Extras = dict[str, object]
 
+#: Extras whose name starts with this are private: the reader of a dialect leaves them for its own writer.
+PRIVATE = "@"
+
 CallKind = Literal["function", "custom", "tool_search", "local_shell", "shell", "apply_patch"]
 MediaKind = Literal["image", "document", "audio", "video"]
 
@@ -150,7 +153,7 @@ class ToolResult(Block, frozen=True, kw_only=True):
 
 
 class HostedCall(Block, frozen=True, kw_only=True):
-    """A call of a tool that the vendor runs (web search, code execution). `tool` is its family."""
+    """A call of a tool that the vendor runs (web search, code execution). `tool` is its common name."""
 
     id: str
     tool: str
@@ -250,7 +253,7 @@ class Tool(Block, frozen=True, kw_only=True):
     `function`: arguments by JSON Schema. `custom`: free text, optionally with a grammar. `tool_search`,
     `local_shell`, `shell`, `apply_patch`: OpenAI tools that the client runs. `typed`: an Anthropic tool
     that the client runs and whose schema the model was trained on. `hosted`: run by the vendor.
-    `family` names typed and hosted tools across dialects and versions (`web_search`, `bash`, …).
+    `common_name` names typed and hosted tools across dialects and versions (`web_search`, `bash`, …).
     """
 
     name: str
@@ -260,7 +263,7 @@ class Tool(Block, frozen=True, kw_only=True):
     strict: bool | None = None
     namespace: str = ""
     grammar: ToolGrammar | None = None
-    family: str = ""
+    common_name: str = ""
     search: SearchOptions | None = None
     #: The model sees the tool only after a tool search.
     deferred: bool = False

@@ -37,7 +37,7 @@ from dragoman.hub.events import (
     TextDelta,
     UsageReported,
 )
-from dragoman.hub.grammar import BLOCK_DELTAS
+from dragoman.hub.reply_grammar import BLOCK_DELTAS
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
 

@@ -1,8 +1,8 @@
 """The events that a reply consists of, in every dialect.
 
-A reply is `ReplyStarted`, then blocks, then exactly one `ReplyFinished` or `ReplyFailed`; `hub.grammar` has
-the exact rules. Blocks are numbered in the order in which they open, and may interleave: parallel tool calls
-do so in OpenAI Chat. A block opens with a block value that its deltas extend; kinds without deltas open
+A reply is `ReplyStarted`, then blocks, then exactly one `ReplyFinished` or `ReplyFailed`; `hub.reply_grammar`
+has the exact rules. Blocks are numbered in the order in which they open, and may interleave: parallel tool
+calls do so in OpenAI Chat. A block opens with a block value that its deltas extend; kinds without deltas open
 complete.
 
 `ReplyEvent` is a closed union. Code that handles every event matches on it and ends in `assert_never`, or has

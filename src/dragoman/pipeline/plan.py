@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from dragoman.agents import ClientIdentity, identify_client
-from dragoman.dialects.interfaces import ClientContext, TokenFamily
+from dragoman.dialects.interfaces import ClientContext, Tokenizer
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
 from dragoman.fit import fit
@@ -29,13 +29,13 @@ from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.rounds import RequestTools
 from dragoman.pipeline.target_request import Lane, TargetRequest
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
-from dragoman.tokens.families import OVERHEADS, ToolsForm
 from dragoman.tokens.request import PromptSample
+from dragoman.tokens.tokenizers import OVERHEADS, ToolsForm
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frames
 
 _UNGOVERNED = Governance()
-#: The family of hosted web searches.
+#: The common name of hosted web searches.
 SEARCH = "web_search"
 
 #: A change of the client's request, for one target, before it is fitted.
@@ -175,13 +175,13 @@ class RequestPlan:
             return 0
         return int(digest(request.cache_key or request.user or _find_first_text(request), length=8), 16)
 
-    def estimate_tokens(self, family: TokenFamily) -> int:
-        """The prompt tokens for a model of this family, by samples. Raises like `request`."""
-        form = OVERHEADS[family].tools_as
+    def estimate_tokens(self, tokenizer: Tokenizer) -> int:
+        """The prompt tokens for a model with this tokenizer, by samples. Raises like `request`."""
+        form = OVERHEADS[tokenizer].tools_as
         sample = self._samples.get(form)
         if sample is None:
             self._samples[form] = sample = PromptSample(self.request, form)
-        return sample.estimate(family)
+        return sample.estimate(tokenizer)
 
     def build_target_request(
         self,
@@ -360,8 +360,8 @@ def _refuse_lost_search(request: Request) -> None:
 
     Claude Code and Gemini CLI send such a request for the search alone. Without it, a model invents pages.
     """
-    families = {tool.family for tool in request.tools if tool.kind == "hosted"}
-    if SEARCH in families and all(tool.kind == "hosted" for tool in request.tools):
+    common_names = {tool.common_name for tool in request.tools if tool.kind == "hosted"}
+    if SEARCH in common_names and all(tool.kind == "hosted" for tool in request.tools):
         raise ClientProtocolError(
             "the model cannot search the web, and the gateway has no search engine",
             path="tools",

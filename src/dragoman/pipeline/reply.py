@@ -20,9 +20,9 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed, TextDelta
-from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
+from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.request import Request
 from dragoman.hub.stage import CallOrder, Sequencer, Stage
 from dragoman.hub.tally import TALLY_EVENTS, Tally

@@ -11,7 +11,7 @@ import msgspec
 from dragoman.dialects.interfaces import StreamReader
 from dragoman.fit.content import fit_content, fit_media, move_media_from_results
 from dragoman.governance.interventions import Report
-from dragoman.governance.snapshot import SnapshotPair, SnapshotStage
+from dragoman.governance.reply_snapshots import SnapshotPair, SnapshotStage
 from dragoman.hub.blocks import ReplyBlock, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.ids import IdSource
@@ -74,7 +74,7 @@ class GovernanceRounds:
         self._fitted = fitted
         self._number = 1
         #: The reply before and after governance, if the settings ask for it.
-        self.snapshots = SnapshotPair() if governed.governance.snapshots else None
+        self.reply_snapshots = SnapshotPair() if governed.governance.snapshots else None
 
     @property
     def needs_next_round(self) -> bool:
@@ -123,9 +123,13 @@ class GovernanceRounds:
         if self._joiner is not None:
             self._joiner.begin(*(stage for stage in stages if isinstance(stage, CallSource)))
             stages.append(self._joiner)
-        if self.snapshots is None:
+        if self.reply_snapshots is None:
             return stages
-        return [SnapshotStage(self.snapshots.before), *stages, SnapshotStage(self.snapshots.after)]
+        return [
+            SnapshotStage(self.reply_snapshots.before),
+            *stages,
+            SnapshotStage(self.reply_snapshots.after),
+        ]
 
     def build_next_reader(self) -> StreamReader:
         self._number += 1

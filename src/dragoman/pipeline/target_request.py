@@ -7,7 +7,7 @@ from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.reply_patch import ReplyPatch
 from dragoman.governance.interventions import Report
-from dragoman.governance.snapshot import SnapshotPair
+from dragoman.governance.reply_snapshots import SnapshotPair
 from dragoman.hub.blocks import ReplyBlock, ToolCall, ToolResult
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Loss, Losses
@@ -21,7 +21,7 @@ from dragoman.pipeline.payload import PayloadRule, edit_payload
 from dragoman.pipeline.reply import ReplyPipeline, TranslatedReply, build_translated_reply
 from dragoman.pipeline.rounds import GovernanceRounds, RequestTools
 from dragoman.providers.profile import TargetFacts, build_target_facts
-from dragoman.tokens.families import find_family
+from dragoman.tokens.tokenizers import find_tokenizer
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Output
 
@@ -107,9 +107,9 @@ class TargetRequest:
         return self._rounds is not None and self._rounds.needs_ticks
 
     @property
-    def snapshots(self) -> SnapshotPair | None:
+    def reply_snapshots(self) -> SnapshotPair | None:
         """The reply before and after governance, if the settings ask for it."""
-        return self._rounds.snapshots if self._rounds else None
+        return self._rounds.reply_snapshots if self._rounds else None
 
     def build_next_body(self) -> bytes:
         """Write the request of the next round. Called only while `needs_next_round`."""
@@ -198,7 +198,7 @@ class TargetRequest:
         upstream = dialect_named(self._provider.wire_dialect)
         if upstream.reports_input_first or not self._plan.dialect.writes_input_estimate:
             return 0
-        return self._plan.estimate_tokens(find_family(self.model, upstream.name))
+        return self._plan.estimate_tokens(find_tokenizer(self.model, upstream.name))
 
 
 class WholeReply:

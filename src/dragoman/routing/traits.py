@@ -14,9 +14,9 @@ from dragoman.hub.blocks import AnyBlock, Media, Tool, ToolCall, ToolResult
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.request import Effort, Message, Request, find_block_kinds, list_declared_tools
 from dragoman.pipeline.plan import RequestPlan
-from dragoman.tokens.families import find_family
+from dragoman.tokens.tokenizers import find_tokenizer
 
-#: The family of the vendors' tools that search the web.
+#: The common name of the vendors' tools that search the web.
 _WEB_SEARCH = "web_search"
 
 
@@ -99,7 +99,7 @@ class RequestTraits:
         """The tokens of the prompt, by estimate; 0 if the request cannot be read."""
         if self.request is None:
             return 0
-        return self._plan.estimate_tokens(find_family(self.model, self.request.dialect))
+        return self._plan.estimate_tokens(find_tokenizer(self.model, self.request.dialect))
 
     @cached_property
     def has_images(self) -> bool:
@@ -112,7 +112,7 @@ class RequestTraits:
 
     @cached_property
     def wants_web_search(self) -> bool:
-        return any(tool.kind == "hosted" and tool.family == _WEB_SEARCH for tool in self._declared)
+        return any(tool.kind == "hosted" and tool.common_name == _WEB_SEARCH for tool in self._declared)
 
     @cached_property
     def effort(self) -> Effort | None:

@@ -46,7 +46,7 @@ from dragoman.server.web_page import serve_page, wants_page
 from dragoman.storage.database import FILE_NAME
 from dragoman.telemetry.log import log_exchange, log_refusal
 from dragoman.telemetry.metrics import Metrics
-from dragoman.telemetry.snapshots import SnapshotWriter
+from dragoman.telemetry.reply_snapshots import SnapshotWriter
 from dragoman.telemetry.spans import ExchangeTracer
 
 

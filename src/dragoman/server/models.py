@@ -10,8 +10,8 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.providers.profile import Profile
 from dragoman.routing.choose import ModelNotFound, choose, is_pattern, list_model_names
 from dragoman.server.paths import Endpoint, find_client_dialect
-from dragoman.tokens.families import find_family
 from dragoman.tokens.request import estimate_tokens, read_count_request
+from dragoman.tokens.tokenizers import find_tokenizer
 
 
 def build_models_body(
@@ -38,13 +38,13 @@ def build_count_body(config: Config, endpoint: Endpoint, body: bytes) -> Json:
     is counted by its own name: rules decide by the whole request, which is not here.
     """
     request = read_count_request(endpoint.dialect, body, endpoint.model)
-    family = find_family(request.model, endpoint.dialect)
+    tokenizer = find_tokenizer(request.model, endpoint.dialect)
     target = _find_target(config, request.model) if request.model else None
     if target is not None:
         provider = config.providers[target.provider]
         if not provider.is_stand_in:
-            family = find_family(target.model, provider.wire_dialect)
-    return dialect_named(endpoint.dialect).counting.write_answer(estimate_tokens(request, family))
+            tokenizer = find_tokenizer(target.model, provider.wire_dialect)
+    return dialect_named(endpoint.dialect).counting.write_answer(estimate_tokens(request, tokenizer))
 
 
 def _find_target(config: Config, model: str) -> TargetName | None:

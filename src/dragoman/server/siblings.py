@@ -63,25 +63,25 @@ class Siblings:
 def merge_metrics(texts: Sequence[str]) -> str:
     """Metrics in Prometheus' text format of several workers as those of one."""
     values: dict[str, list[float]] = {}
-    families: dict[str, dict[str, None]] = {}
+    samples: dict[str, dict[str, None]] = {}
     heads: dict[str, list[str]] = {}
     for text in texts:
-        family = ""
+        metric = ""
         for line in text.splitlines():
             if line.startswith("# "):
-                family = line.split(" ", 3)[2]
-                head = heads.setdefault(family, [])
+                metric = line.split(" ", 3)[2]
+                head = heads.setdefault(metric, [])
                 if line not in head:
                     head.append(line)
                 continue
             name, _, value = line.rpartition(" ")
-            families.setdefault(family, {})[name] = None
+            samples.setdefault(metric, {})[name] = None
             values.setdefault(name, []).append(float(value))
     lines: list[str] = []
-    for family, head in heads.items():
-        merge = METRIC_MERGES.get(family, sum)
+    for metric, head in heads.items():
+        merge = METRIC_MERGES.get(metric, sum)
         lines += head
-        lines += [f"{name} {_format(merge(values[name]))}" for name in families.get(family, ())]
+        lines += [f"{name} {_format(merge(values[name]))}" for name in samples.get(metric, ())]
     return "\n".join(lines) + "\n"
 
 

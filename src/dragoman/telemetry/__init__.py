@@ -8,7 +8,7 @@ stream. The package reads records, and never the exchange itself.
 - `instruments`: `Counter`, `Histogram`, and the text format of Prometheus.
 - `metrics`: `Metrics` owns the counters of one gateway since its start.
 - `spans`: `ExchangeTracer` sends OpenTelemetry spans to a collector. Needs the extra `otel`.
-- `snapshots`: `SnapshotWriter` writes governed replies to files, before and after.
+- `reply_snapshots`: `SnapshotWriter` writes governed replies to files, before and after.
 - `otlp`: reads the telemetry that agents send.
 - `redaction`: removes secrets from text; `Redactor` knows those of one provider.
 

@@ -3,8 +3,8 @@
 Used for the counting endpoints and for limits, before an upstream reports the true number. Everything is pure
 and keeps no state. docs/token-counts.md has the method and its errors.
 
-- `text`: the cost table of each family of tokenizers, and `estimate_text_tokens`.
-- `families`: which models belong to a family, and the tokens it adds for messages, tools and media.
+- `text`: the cost table of each tokenizer, and `estimate_text_tokens`.
+- `tokenizers`: which models use which tokenizer, and the tokens that it adds for messages, tools and media.
 - `request`: `estimate_tokens` and `estimate_from_samples` for a whole request; `read_count_request` reads the
   body of a counting endpoint. How a dialect writes the answer is in its `http_api.py` (`Dialect.counting`).
 """

@@ -1,4 +1,4 @@
-"""The prompt tokens of a request: its text, counted as one, and what the family of models adds.
+"""The prompt tokens of a request: its text, counted as one, and what the chat template of the model adds.
 
 Tools are counted in the form in which the model sees them: as JSON, or as the types that OpenAI makes of
 their schemas.
@@ -7,7 +7,7 @@ their schemas.
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from dragoman.dialects.interfaces import TokenFamily
+from dragoman.dialects.interfaces import Tokenizer
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.blocks import (
     AnyBlock,
@@ -29,8 +29,8 @@ from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, list_declared_tools
 from dragoman.schema import properties_of, required_of
-from dragoman.tokens.families import OVERHEADS, Overhead, ToolsForm
 from dragoman.tokens.text import add_costs, count_patterns, estimate_text_tokens
+from dragoman.tokens.tokenizers import OVERHEADS, Overhead, ToolsForm
 from dragoman.wire.fields import decode, encode
 
 MAX_BODY = 64 * 1024 * 1024
@@ -63,21 +63,21 @@ def read_count_request(dialect: str, body: bytes, model: str = "") -> Request:
     return language.read_request(language.counting.read_body(value), Losses(), model=model)
 
 
-def estimate_tokens(request: Request, family: TokenFamily) -> int:
-    """The prompt tokens of the request for a model of this family, estimated; at least one."""
-    overhead = OVERHEADS[family]
+def estimate_tokens(request: Request, tokenizer: Tokenizer) -> int:
+    """The prompt tokens of the request for a model with this tokenizer, estimated; at least one."""
+    overhead = OVERHEADS[tokenizer]
     parts = _PromptParts(request, overhead.tools_as)
     text = "\n".join(parts.texts)
-    return max(1, round(estimate_text_tokens(text, family) + parts.add_overhead(overhead)))
+    return max(1, round(estimate_text_tokens(text, tokenizer) + parts.add_overhead(overhead)))
 
 
-def estimate_from_samples(request: Request, family: TokenFamily) -> int:
+def estimate_from_samples(request: Request, tokenizer: Tokenizer) -> int:
     """A fast estimate from samples, for numbers that the upstream's usage replaces later."""
-    return PromptSample(request, OVERHEADS[family].tools_as).estimate(family)
+    return PromptSample(request, OVERHEADS[tokenizer].tools_as).estimate(tokenizer)
 
 
 class PromptSample:
-    """Samples of a prompt, counted once for all families that see tools in the same form."""
+    """Samples of a prompt, counted once for all tokenizers that see tools in the same form."""
 
     def __init__(self, request: Request, tools_as: ToolsForm) -> None:
         self._parts = _PromptParts(request, tools_as)
@@ -92,14 +92,14 @@ class PromptSample:
             self._scale, text = len(text) / len(sample), sample
         self._counts = count_patterns(text)
 
-    def estimate(self, family: TokenFamily) -> int:
-        """The prompt tokens for a model of this family; at least one."""
-        extra = self._parts.add_overhead(OVERHEADS[family])
-        return max(1, round(add_costs(self._counts, family) * self._scale + extra))
+    def estimate(self, tokenizer: Tokenizer) -> int:
+        """The prompt tokens for a model with this tokenizer; at least one."""
+        extra = self._parts.add_overhead(OVERHEADS[tokenizer])
+        return max(1, round(add_costs(self._counts, tokenizer) * self._scale + extra))
 
 
 class _PromptParts:
-    """The texts of a request, and how many parts it has for which a family adds tokens."""
+    """The texts of a request, and how many parts it has for which a chat template adds tokens."""
 
     def __init__(self, request: Request, tools_as: ToolsForm) -> None:
         self.texts: list[str] = []

@@ -10,9 +10,9 @@ import re
 from operator import mul
 from typing import get_args
 
-from dragoman.dialects.interfaces import TokenFamily
+from dragoman.dialects.interfaces import Tokenizer
 
-FAMILIES: tuple[TokenFamily, ...] = get_args(TokenFamily)
+TOKENIZERS: tuple[Tokenizer, ...] = get_args(Tokenizer)
 
 #: The kinds of ASCII characters, each named by one of its characters. All others are an `x`.
 KINDS = {
@@ -30,7 +30,7 @@ KINDS = {
     "-": "-=/*#+|\\&%$@^~",
 }
 
-#: Costs in the order of `FAMILIES`.
+#: Costs in the order of `TOKENIZERS`.
 PATTERNS: dict[str, tuple[float, float, float, float, float]] = {
     # Words: after a space, the long ones at a higher cost; then after something else.
     " a": (0.99, 0.97, 0.92, 0.91, 1.00),
@@ -105,19 +105,19 @@ def _build_kind_table() -> bytes:
 _KIND_OF = _build_kind_table()
 _PATTERNS = [pattern.encode() for pattern in PATTERNS]
 _SCRIPTS = [re.compile(f"[{script}]") for script in SCRIPTS]
-_COSTS: dict[TokenFamily, list[float]] = {
-    family: [costs[column] for costs in (*PATTERNS.values(), *SCRIPTS.values())]
-    for column, family in enumerate(FAMILIES)
+_COSTS: dict[Tokenizer, list[float]] = {
+    tokenizer: [costs[column] for costs in (*PATTERNS.values(), *SCRIPTS.values())]
+    for column, tokenizer in enumerate(TOKENIZERS)
 }
 
 
-def estimate_text_tokens(text: str, family: TokenFamily) -> float:
-    """The number of tokens that a tokenizer of this family makes of the text, estimated."""
-    return add_costs(count_patterns(text), family)
+def estimate_text_tokens(text: str, tokenizer: Tokenizer) -> float:
+    """The number of tokens that the tokenizer makes of the text, estimated."""
+    return add_costs(count_patterns(text), tokenizer)
 
 
 def count_patterns(text: str) -> list[int]:
-    """How often each pattern is in the text. The counts are the same for all families."""
+    """How often each pattern is in the text. The counts are the same for all tokenizers."""
     foreign = "" if text.isascii() else "".join(_BEYOND_ASCII.findall(text))
     plain = _BEYOND_ASCII.sub(_RUN, text) if foreign else text
     kinds = plain.encode("ascii").translate(_KIND_OF)
@@ -126,6 +126,6 @@ def count_patterns(text: str) -> list[int]:
     return counts
 
 
-def add_costs(counts: list[int], family: TokenFamily) -> float:
-    """The tokens of a text with these counts, for a tokenizer of this family."""
-    return float(sum(map(mul, counts, _COSTS[family])))
+def add_costs(counts: list[int], tokenizer: Tokenizer) -> float:
+    """The tokens of a text with these counts, for this tokenizer."""
+    return float(sum(map(mul, counts, _COSTS[tokenizer])))

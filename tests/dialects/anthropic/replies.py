@@ -8,7 +8,7 @@ import msgspec
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.hub.events import ReplyEvent
-from dragoman.hub.grammar import GrammarChecker
+from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.stage import Sequencer
 from dragoman.wire.sse import SseReader
 from tests.sse import write_sse

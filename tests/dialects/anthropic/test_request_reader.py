@@ -242,13 +242,13 @@ HOSTED: list[tuple[Json, str, str]] = [
 
 
 @pytest.mark.rule("H28")
-@pytest.mark.parametrize(("value", "family", "text"), HOSTED)
+@pytest.mark.parametrize(("value", "common_name", "text"), HOSTED)
 def test_blocks_of_server_tools_are_reported_by_family_and_readable(
-    value: Json, family: str, text: str
+    value: Json, common_name: str, text: str
 ) -> None:
     found = block(dict(value), "assistant")
     assert isinstance(found, HostedCall | HostedResult)
-    assert found.tool == family
+    assert found.tool == common_name
     assert isinstance(found, HostedCall) or found.text == text
 
 
@@ -357,10 +357,12 @@ TYPED = [
 
 
 @pytest.mark.rule("R20", "H27", "H28", "P40")
-@pytest.mark.parametrize(("kind_name", "kind", "family"), TYPED)
-def test_tools_with_a_type_have_a_family_without_the_date(kind_name: str, kind: str, family: str) -> None:
+@pytest.mark.parametrize(("kind_name", "kind", "common_name"), TYPED)
+def test_tools_with_a_type_have_a_common_name_without_the_date(
+    kind_name: str, kind: str, common_name: str
+) -> None:
     found = tool(type=kind_name, name="x")
-    assert (found.kind, found.family, found.form) == (kind, family, kind_name)
+    assert (found.kind, found.common_name, found.form) == (kind, common_name, kind_name)
 
 
 CHOICES: list[tuple[Json, ToolChoice | None, bool | None]] = [

@@ -524,14 +524,14 @@ def test_a_function_always_has_a_schema_of_an_object() -> None:
 
 @pytest.mark.rule("H28")
 def test_server_tools_are_named_in_a_version_that_all_models_take() -> None:
-    search = Tool(name="web_search", kind="hosted", family="web_search")
+    search = Tool(name="web_search", kind="hosted", common_name="web_search")
     assert tools_of(search) == [{"type": "web_search_20250305", "name": "web_search"}]
 
 
 @pytest.mark.parametrize("kind", ["custom", "local_shell", "typed", "hosted"])
 def test_a_tool_that_anthropic_does_not_know_is_a_loss(kind: str) -> None:
     losses = Losses()
-    tool = msgspec.convert({"name": "x", "kind": kind, "family": "file_search", "at": "tools[0]"}, Tool)
+    tool = msgspec.convert({"name": "x", "kind": kind, "common_name": "file_search", "at": "tools[0]"}, Tool)
     assert tools_of(tool, losses=losses) is None
     assert [loss.path for loss in losses] == ["tools[0]"]
 

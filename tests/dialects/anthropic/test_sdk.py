@@ -110,9 +110,9 @@ FOREIGN = Request(
     tools=(
         Tool(name="ls", description="Lists.", schema={"type": "object", "properties": {}}, strict=True),
         Tool(name="bare"),
-        Tool(name="web_search", kind="hosted", family="web_search"),
-        Tool(name="web_fetch", kind="hosted", family="web_fetch"),
-        Tool(name="code_execution", kind="hosted", family="code_execution"),
+        Tool(name="web_search", kind="hosted", common_name="web_search"),
+        Tool(name="web_fetch", kind="hosted", common_name="web_fetch"),
+        Tool(name="code_execution", kind="hosted", common_name="code_execution"),
     ),
     tool_choice=ToolChoice(mode="named", name="ls"),
     parallel_calls=False,

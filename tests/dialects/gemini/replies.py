@@ -10,8 +10,8 @@ from dragoman.dialects.interfaces import ClientContext, UpstreamContext
 from dragoman.hub.blocks import AnyBlock
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import Reply, fold
-from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.loss import Losses
+from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.request import Request
 from dragoman.hub.stage import Sequencer
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts

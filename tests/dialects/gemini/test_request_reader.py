@@ -398,7 +398,7 @@ def test_schemas_of_functions_are_plain_json_schema_whichever_field_they_stood_i
 
 
 @pytest.mark.rule("H28")
-def test_the_server_s_tools_are_known_by_their_families() -> None:
+def test_the_server_s_tools_are_known_by_their_common_names() -> None:
     request = asked(
         {
             "contents": HELLO,
@@ -409,7 +409,7 @@ def test_the_server_s_tools_are_known_by_their_families() -> None:
             ],
         }
     )
-    assert [(tool.kind, tool.name, tool.family) for tool in request.tools] == [
+    assert [(tool.kind, tool.name, tool.common_name) for tool in request.tools] == [
         ("hosted", "googleSearch", "web_search"),
         ("hosted", "codeExecution", "code_execution"),
         ("hosted", "urlContext", "web_fetch"),

@@ -390,10 +390,10 @@ def test_servers_tools_are_translated_by_family_or_counted() -> None:
     losses = Losses()
     tools = (
         Tool(name="f", schema=OBJECT),
-        Tool(name="web_search", kind="hosted", family="web_search"),
-        Tool(name="image", kind="hosted", family="image_generation", at="tools[2]"),
+        Tool(name="web_search", kind="hosted", common_name="web_search"),
+        Tool(name="image", kind="hosted", common_name="image_generation", at="tools[2]"),
         Tool(name="patch", kind="custom", at="tools[3]"),
-        Tool(name="code", kind="hosted", family="code_execution"),
+        Tool(name="code", kind="hosted", common_name="code_execution"),
     )
     body = sent(foreign(tools=tools), losses=losses)
     assert body["tools"] == [

@@ -10,9 +10,9 @@ from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.blocks import AnyBlock, ToolCall
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import Reply, fold
-from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
+from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.request import Message, Request
 from tests.sse import collect_sse, write_sse
 

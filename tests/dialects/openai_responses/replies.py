@@ -9,8 +9,8 @@ from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinished
 from dragoman.hub.fold import Reply, fold
-from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.loss import Losses
+from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.stage import Sequencer
 from dragoman.wire.sse import SseReader
 from tests.sse import write_sse

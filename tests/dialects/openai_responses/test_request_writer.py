@@ -257,7 +257,7 @@ def test_choices_are_written_by_the_kind_of_the_tool(choice: ToolChoice, expecte
         Tool(name="a"),
         Tool(name="free", kind="custom"),
         Tool(name="shell", kind="shell"),
-        Tool(name="search", kind="hosted", family="web_search"),
+        Tool(name="search", kind="hosted", common_name="web_search"),
         Tool(name="inner", namespace="n"),
     )
     body = write(asked(HI, tools=tools, tool_choice=choice, parallel_calls=False))

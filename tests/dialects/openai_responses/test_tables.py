@@ -13,12 +13,12 @@ def test_every_kind_of_call_has_its_items() -> None:
     assert len(CALL_OF_KIND) == len(CALL_OF_ITEM) == len(CALL_OF_OUTPUT)
 
 
-def test_every_hosted_item_that_is_read_has_a_family_and_events() -> None:
-    assert hosted._READERS.keys() == hosted.FAMILIES.keys()
+def test_every_hosted_item_that_is_read_has_a_common_name_and_events() -> None:
+    assert hosted._READERS.keys() == hosted.COMMON_NAMES.keys()
     # What a program or a shell does is an item of its own, without events in between.
-    with_steps = hosted.FAMILIES.keys() - hosted.CALLS_WITH_OUTPUT - hosted.OUTPUTS
+    with_steps = hosted.COMMON_NAMES.keys() - hosted.CALLS_WITH_OUTPUT - hosted.OUTPUTS
     assert with_steps <= hosted.STEPS.keys() == hosted.PREFIXES.keys()
-    assert hosted.FAMILIES.keys() >= hosted.CALLS_WITH_OUTPUT | hosted.OUTPUTS
+    assert hosted.COMMON_NAMES.keys() >= hosted.CALLS_WITH_OUTPUT | hosted.OUTPUTS
 
 
 def test_every_form_of_reasoning_has_its_events() -> None:

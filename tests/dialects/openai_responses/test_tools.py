@@ -77,7 +77,7 @@ def test_a_free_text_tool_has_its_grammar() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "kind", "family"),
+    ("tool", "kind", "common_name"),
     [
         ({"type": "web_search"}, "hosted", "web_search"),
         ({"type": "web_search_preview"}, "hosted", "web_search"),
@@ -93,9 +93,9 @@ def test_a_free_text_tool_has_its_grammar() -> None:
     ],
 )
 @pytest.mark.rule("H28", "H29", "H30")
-def test_tools_are_known_by_who_runs_them_and_by_family(tool: Json, kind: str, family: str) -> None:
+def test_tools_are_known_by_who_runs_them_and_by_common_name(tool: Json, kind: str, common_name: str) -> None:
     found = only_tool(tool)
-    assert (found.kind, found.family) == (kind, family)
+    assert (found.kind, found.common_name) == (kind, common_name)
 
 
 @pytest.mark.rule("H23", "P27")
@@ -180,9 +180,9 @@ def test_allowed_tools_are_names_and_come_out_as_they_went_in() -> None:
 @pytest.mark.rule("P30", "H28")
 def test_a_hosted_tool_of_another_vendor_becomes_ours_or_a_loss() -> None:
     tools = (
-        Tool(name="web_search", kind="hosted", family="web_search", form="web_search_20250305"),
-        Tool(name="code_execution", kind="hosted", family="code_execution"),
-        Tool(name="memory", kind="typed", family="memory", at="tools[2]"),
+        Tool(name="web_search", kind="hosted", common_name="web_search", form="web_search_20250305"),
+        Tool(name="code_execution", kind="hosted", common_name="code_execution"),
+        Tool(name="memory", kind="typed", common_name="memory", at="tools[2]"),
     )
     losses = Losses()
     request = Request(dialect="anthropic", model="m", tools=tools)

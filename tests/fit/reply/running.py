@@ -18,7 +18,7 @@ from dragoman.hub.events import (
     TextDelta,
 )
 from dragoman.hub.fold import Reply, fold
-from dragoman.hub.grammar import GrammarChecker
+from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.request import Request
 from dragoman.hub.stage import Stage
 from tests.fit.building import target_for

@@ -25,7 +25,7 @@ from dragoman.hub.events import (
     UsageReported,
 )
 from dragoman.hub.fold import fold
-from dragoman.hub.grammar import GrammarChecker
+from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.rounds import RoundJoiner
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage

@@ -20,8 +20,8 @@ from dragoman.hub.events import (
     TextDelta,
 )
 from dragoman.hub.fold import Reply, fold
-from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.ids import IdSource
+from dragoman.hub.reply_grammar import GrammarChecker
 
 
 def _tool(name: str, required: tuple[str, ...] = (), **properties: object) -> DeclaredTool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dragoman.dialects.anthropic.citations import read_citation
 from dragoman.dialects.anthropic.hosted import CALLS, is_result, read_call, read_opaque, read_result
 from dragoman.dialects.anthropic.media import KINDS, read_media
-from dragoman.dialects.anthropic.names import build_empty_note, object_of, read_arguments, read_cache
+from dragoman.dialects.anthropic.names import build_empty_flag, object_of, read_arguments, read_cache
 from dragoman.dialects.anthropic.reasoning import SEAL_FIELDS, SealReader
 from dragoman.dialects.anthropic.tools import read_tool
 from dragoman.hub.blocks import (
@@ -76,7 +76,7 @@ def _read_text(fields: Fields, at: str) -> Text:
     if citation_list:
         items = (fields.child(value, "citations", index) for index, value in enumerate(citation_list))
         citations = tuple(read_citation(item.rest(), len(text)) for item in items)
-    form = build_empty_note("citations", []) if citation_list == [] else ""
+    form = build_empty_flag("citations", []) if citation_list == [] else ""
     return Text(text=text, at=at, form=form, cache=cache, citations=citations, extras=fields.rest())
 
 
@@ -98,18 +98,18 @@ def _read_tool_use(fields: Fields, at: str) -> ToolCall:
 def _read_tool_result(fields: Fields, at: str) -> ToolResult:
     cache = read_cache(fields)
     call_id = fields.text("tool_use_id")
-    notes: list[str] = []
+    flags: list[str] = []
     is_error = fields.maybe_flag("is_error")
     if is_error is False:
-        notes.append(build_empty_note("is_error", False))
+        flags.append(build_empty_flag("is_error", False))
     content = fields.rest().get("content")
     blocks: tuple[AnyBlock, ...] = ()
     if content is not None:
         del fields.rest()["content"]
     if content == "" or content == []:
-        notes.append(build_empty_note("content", content))
+        flags.append(build_empty_flag("content", content))
     elif isinstance(content, str):
-        notes.append(STRING)
+        flags.append(STRING)
         blocks = (Text(text=content, at=f"{at}.content"),)
     elif isinstance(content, list):
         inner = [fields.child(value, "content", index) for index, value in enumerate(content)]
@@ -121,7 +121,7 @@ def _read_tool_result(fields: Fields, at: str) -> ToolResult:
         content=blocks,
         is_error=is_error is True,
         at=at,
-        form=" ".join(notes),
+        form=" ".join(flags),
         cache=cache,
         extras=fields.rest(),
     )

@@ -23,7 +23,7 @@ from dragoman.wire.fields import encode
 MCP_CALL = "mcp_tool_use"
 CALLS = frozenset({"server_tool_use", MCP_CALL})
 
-#: Notes in the extras for our own writer. Other targets use the family and the readable text instead.
+#: Private extras, for our own writer. Other targets use the common name and the readable text instead.
 _NAME = "@name"
 _INPUT = "@input"
 _SERVER = "@server_name"
@@ -32,8 +32,8 @@ _RESULT = "_tool_result"
 _SEARCH = "web_search"
 FETCH = "web_fetch"
 
-#: Parts of the names of server tools and of their results, in search order, and the family of each.
-_FAMILIES: tuple[tuple[str, str], ...] = (
+#: Parts of the names of server tools and of their results, in search order, and the common name of each.
+_COMMON_NAMES: tuple[tuple[str, str], ...] = (
     ("code_execution", "code_execution"),
     ("tool_search", "tool_search"),
     ("web_search", "web_search"),
@@ -47,10 +47,10 @@ _DATE = re.compile(r"_\d{8}$")
 TEXT_LIMIT = 200_000
 
 
-def find_family(name: str) -> str:
-    """The family of a server tool, from a name that includes a version or a variant."""
+def find_common_name(name: str) -> str:
+    """The common name of a server tool, from a name that includes a version or a variant."""
     bare = _DATE.sub("", name)
-    return next((family for part, family in _FAMILIES if part in bare), bare)
+    return next((common_name for part, common_name in _COMMON_NAMES if part in bare), bare)
 
 
 def is_result(kind: str) -> bool:
@@ -75,7 +75,7 @@ def read_call(value: Json, at: str = "", arguments: str | None = None) -> Hosted
         at=at,
         form=kind,
         id=take_text(value, "id"),
-        tool="mcp" if kind == MCP_CALL else find_family(name),
+        tool="mcp" if kind == MCP_CALL else find_common_name(name),
         arguments=arguments,
         extras=value,
     )
@@ -104,7 +104,7 @@ def read_result(value: Json, at: str = "") -> HostedResult:
         at=at,
         form=kind,
         call_id=take_text(value, "tool_use_id"),
-        tool=find_family(kind.removesuffix(_RESULT)),
+        tool=find_common_name(kind.removesuffix(_RESULT)),
         text=f"error: {error}" if error else _read_text_of(content)[:TEXT_LIMIT],
         is_error=bool(error) or value.get("is_error") is True,
         extras=value,

@@ -78,5 +78,5 @@ def _read_count_body(body: Json) -> Json:
 
 
 COUNTING = CountFormat(
-    family="claude", read_body=_read_count_body, write_answer=lambda tokens: {"input_tokens": tokens}
+    tokenizer="claude", read_body=_read_count_body, write_answer=lambda tokens: {"input_tokens": tokens}
 )

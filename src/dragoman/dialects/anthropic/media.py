@@ -7,7 +7,7 @@ from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import Media, MediaKind
 from dragoman.wire.fields import Fields
 
-#: A note in the extras for our own writer: the fields of the source that the hub has no place for.
+#: A private extra, for our own writer: the fields of the source that the hub has no place for.
 _SOURCE = "@source"
 
 KINDS: dict[str, MediaKind] = {"image": "image", "document": "document"}

@@ -7,14 +7,11 @@ back as it was received.
 from collections.abc import Callable
 
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.blocks import CacheMark, Extras
+from dragoman.hub.blocks import PRIVATE, CacheMark, Extras
 from dragoman.wire.fields import Fields, encode
 from dragoman.wire.partial_json import parse_object, wrap_as_object
 
 NAME = "anthropic"
-
-#: Extras whose name starts with this are notes of our reader for our writer, not fields of the client.
-NOTE = "@"
 
 #: The lifetimes that Anthropic accepts in a cache mark.
 LIFETIMES = frozenset({"5m", "1h"})
@@ -23,15 +20,15 @@ LIFETIMES = frozenset({"5m", "1h"})
 _EMPTY: dict[str, Callable[[], object]] = {'""': str, "[]": list, "{}": dict, "false": bool}
 
 
-def build_empty_note(name: str, value: object) -> str:
-    """The note in a form that records an empty value of the named field."""
+def build_empty_flag(name: str, value: object) -> str:
+    """The flag in a form that records an empty value of the named field."""
     return f"{name}={encode(value).decode()}"
 
 
 def restore_empty(form: str, written: Json) -> None:
     """Write the empty values that a form records, unless their field is already written."""
-    for note in form.split():
-        name, equals, literal = note.partition("=")
+    for flag in form.split():
+        name, equals, literal = flag.partition("=")
         if equals and name not in written and literal in _EMPTY:
             written[name] = _EMPTY[literal]()
 
@@ -98,6 +95,6 @@ def add_common(written: Json, cache: CacheMark | None, extras: Extras, *, same_d
         written["cache_control"] = write_cache(cache, same_dialect=same_dialect)
     if same_dialect and extras:
         for name, value in extras.items():
-            if not name.startswith(NOTE):
+            if not name.startswith(PRIVATE):
                 written.setdefault(name, value)
     return written

@@ -6,7 +6,7 @@ message, with a form that starts with `top`; the form of a `system` message star
 
 from dragoman.dialects.anthropic.content_reader import ContentReader
 from dragoman.dialects.anthropic.generation import read_format, read_reasoning
-from dragoman.dialects.anthropic.names import NAME, build_empty_note, read_cache
+from dragoman.dialects.anthropic.names import NAME, build_empty_flag, read_cache
 from dragoman.dialects.anthropic.tools import read_choice, read_tool
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import Tool
@@ -32,14 +32,14 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     """Read a client's body and empty it."""
     fields = Fields(body)
     name = fields.text("model") if not model else fields.text_or("model", model)
-    notes: list[str] = []
-    messages = _read_messages(fields, notes)
+    flags: list[str] = []
+    messages = _read_messages(fields, flags)
     max_tokens = fields.integer("max_tokens")
     if max_tokens < 0:
         raise fields.error("expected an integer of at least 0", "max_tokens")
     output = fields.maybe_object("output_config")
     if output is not None and not output.rest():
-        notes.append(build_empty_note("output_config", {}))
+        flags.append(build_empty_flag("output_config", {}))
     reasoning = read_reasoning(fields, output)
     output_format = read_format(fields, output)
     tool_choice, parallel = read_choice(fields)
@@ -53,12 +53,12 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
         dialect=NAME,
         model=name,
         messages=messages,
-        tools=_read_tools(fields, notes),
+        tools=_read_tools(fields, flags),
         tool_choice=tool_choice,
         parallel_calls=parallel,
-        stream=_read_stream(fields, notes) or stream,
+        stream=_read_stream(fields, flags) or stream,
         max_tokens=max_tokens,
-        stop=_read_stop(fields, notes),
+        stop=_read_stop(fields, flags),
         temperature=fields.maybe_number("temperature"),
         top_p=fields.maybe_number("top_p"),
         top_k=fields.maybe_integer("top_k"),
@@ -69,7 +69,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
         user=user,
         metadata=metadata,
         paths=paths,
-        form=" ".join(notes),
+        form=" ".join(flags),
         extras=_collect_extras(fields, output),
     )
 
@@ -81,12 +81,12 @@ def _collect_extras(fields: Fields, output: Fields | None) -> Json:
     return extras
 
 
-def _read_messages(fields: Fields, notes: list[str]) -> tuple[Message, ...]:
+def _read_messages(fields: Fields, flags: list[str]) -> tuple[Message, ...]:
     content = ContentReader()
     messages: list[Message] = []
     system = fields.rest().get("system")
     if system == "" or system == []:
-        notes.append(build_empty_note("system", fields.raw("system")))
+        flags.append(build_empty_flag("system", fields.raw("system")))
     elif system is not None:
         blocks, form = content.read(fields, "system")
         messages.append(Message(role="system", blocks=blocks, at="system", form=f"top {form}".strip()))
@@ -107,24 +107,24 @@ def _read_message(message: Fields, content: ContentReader) -> Message:
     return Message(role=role, blocks=blocks, at=message.path, form=form, extras=message.rest())
 
 
-def _read_tools(fields: Fields, notes: list[str]) -> tuple[Tool, ...]:
+def _read_tools(fields: Fields, flags: list[str]) -> tuple[Tool, ...]:
     tools = fields.maybe_objects("tools")
     if tools == []:
-        notes.append(build_empty_note("tools", []))
+        flags.append(build_empty_flag("tools", []))
     return tuple(read_tool(tool, tool.path) for tool in tools or ())
 
 
-def _read_stream(fields: Fields, notes: list[str]) -> bool:
+def _read_stream(fields: Fields, flags: list[str]) -> bool:
     stream = fields.maybe_flag("stream")
     if stream is False:
-        notes.append(build_empty_note("stream", False))
+        flags.append(build_empty_flag("stream", False))
     return stream is True
 
 
-def _read_stop(fields: Fields, notes: list[str]) -> tuple[str, ...]:
+def _read_stop(fields: Fields, flags: list[str]) -> tuple[str, ...]:
     texts = fields.texts("stop_sequences")
     if fields.rest().get("stop_sequences") == []:
-        notes.append(build_empty_note("stop_sequences", fields.raw("stop_sequences")))
+        flags.append(build_empty_flag("stop_sequences", fields.raw("stop_sequences")))
     return texts
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dragoman.dialects.anthropic.citations import read_citation
 from dragoman.dialects.anthropic.hosted import CALLS, is_result, read_call, read_opaque, read_result
 from dragoman.dialects.anthropic.names import (
-    build_empty_note,
+    build_empty_flag,
     list_of,
     object_of,
     read_arguments,
@@ -135,7 +135,7 @@ class AnthropicStreamReader(FrameReader):
         form = ""
         if isinstance(citations, list):
             del block["citations"]
-            form = build_empty_note("citations", [])
+            form = build_empty_flag("citations", [])
         opened = _StreamBlock("text", self.builder.open(Text(text="", form=form, extras=block)))
         for citation in list_of(citations):
             self._cite(opened, citation)

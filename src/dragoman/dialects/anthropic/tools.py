@@ -6,26 +6,26 @@ Anthropic runs all other types. The form keeps the exact type, which includes a 
 
 import re
 
-from dragoman.dialects.anthropic.hosted import find_family
-from dragoman.dialects.anthropic.names import NOTE, add_common, read_cache
+from dragoman.dialects.anthropic.hosted import find_common_name
+from dragoman.dialects.anthropic.names import add_common, read_cache
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.search_options import LOCATION, take_domains, take_location, write_location
-from dragoman.hub.blocks import SearchOptions, Tool
+from dragoman.hub.blocks import PRIVATE, SearchOptions, Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
 from dragoman.wire.fields import Fields
 
 _TYPED = re.compile(r"((?:bash|text_editor|memory|computer|browser)(?:_toolset)?)(?:_\d{8})?")
 
-#: For each family the type with the oldest version, which models of all generations accept, and its fixed
-#: name.
+#: For each common name the type with the oldest version, which models of all generations accept, and its
+#: fixed name.
 HOSTED: dict[str, tuple[str, str]] = {
     "web_search": ("web_search_20250305", "web_search"),
     "web_fetch": ("web_fetch_20250910", "web_fetch"),
     "code_execution": ("code_execution_20250825", "code_execution"),
 }
 
-#: Families of tools that accept search options.
+#: Common names of tools that accept search options.
 SEARCHING = frozenset({"web_search", "web_fetch"})
 
 EMPTY_SCHEMA: Json = {"type": "object", "properties": {}}
@@ -51,12 +51,12 @@ def read_tool(fields: Fields, at: str) -> Tool:
             extras=fields.rest(),
         )
     typed = _TYPED.fullmatch(kind_name)
-    family = typed[1] if typed else find_family(kind_name)
+    common_name = typed[1] if typed else find_common_name(kind_name)
     return Tool(
         name=fields.text_or("name", ""),
         kind="typed" if typed else "hosted",
-        family=family,
-        search=_read_search(fields.rest()) if family in SEARCHING else None,
+        common_name=common_name,
+        search=_read_search(fields.rest()) if common_name in SEARCHING else None,
         at=at,
         form=kind_name,
         cache=cache,
@@ -94,8 +94,8 @@ def _write_search(tool: Tool, losses: Losses, *, same_dialect: bool) -> Json:
         path = options.paths.get("blocked_domains", "blocked_domains")
         losses.add(f"{tool.at}.{path}", "Anthropic either allows domains or blocks them")
     if options.location is not None:
-        noted = tool.extras.get(NOTE + LOCATION) if same_dialect else None
-        written[LOCATION] = noted or write_location(options.location)
+        kept = tool.extras.get(PRIVATE + LOCATION) if same_dialect else None
+        written[LOCATION] = kept or write_location(options.location)
     return written
 
 
@@ -107,8 +107,8 @@ def write_tool(tool: Tool, losses: Losses, *, same_dialect: bool) -> Json | None
             written["name"] = tool.name
     elif tool.kind == "function":
         written = _write_function(tool, same_dialect=same_dialect)
-    elif tool.kind == "hosted" and tool.family in HOSTED:
-        kind_name, name = HOSTED[tool.family]
+    elif tool.kind == "hosted" and tool.common_name in HOSTED:
+        kind_name, name = HOSTED[tool.common_name]
         written = {"type": kind_name, "name": name, **_write_search(tool, losses, same_dialect=same_dialect)}
     else:
         losses.add(tool.at, f"Anthropic has no tool of kind {tool.kind!r} like this one")
@@ -166,7 +166,7 @@ def read_choice(fields: Fields) -> tuple[ToolChoice | None, bool | None]:
 def _find_name(name: str, tools: tuple[Tool, ...]) -> str:
     """The name to write in `tool_choice`: Anthropic's fixed name for a hosted tool, otherwise `name`."""
     named = next((tool for tool in tools if tool.name == name), None)
-    hosted = HOSTED.get(named.family) if named is not None and named.kind == "hosted" else None
+    hosted = HOSTED.get(named.common_name) if named is not None and named.kind == "hosted" else None
     return hosted[1] if hosted else name
 
 

@@ -17,7 +17,7 @@ Replies:
 - `stop_reasons`: finish reasons and the other metadata of a reply. `usage`: token counts.
 
 `errors` writes errors, `stream_check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP
-API, `names` the names of the API and the notes about how a request was written.
+API, `names` the names of the API and the flags about how a request was written.
 
 State: one `HistoryReader` or `HistoryWriter` per request, one `GeminiStreamReader` or `GeminiStreamWriter`
 per reply. Everything else is functions and tables.

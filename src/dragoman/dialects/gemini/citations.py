@@ -14,7 +14,7 @@ from dragoman.wire.fields import encode
 
 #: The form of a search call that the metadata of a reply reports, and no part.
 GROUNDED = "grounded"
-#: The family of Google's search.
+#: The common name of Google's search.
 SEARCH = "web_search"
 
 #: More than a valid reply has.

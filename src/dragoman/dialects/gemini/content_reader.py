@@ -85,7 +85,7 @@ ERROR = "error"
 CONTENT = "content"
 WRAPPINGS = frozenset({OUTPUT, "result", ERROR})
 
-#: Notes of a result's `form` beside the wrappings: the whole response as JSON, or no response.
+#: Flags of a result's `form` beside the wrappings: the whole response as JSON, or no response.
 WHOLE_RESPONSE = "json"
 NO_RESPONSE = "none"
 #: Added to the name of a wrapping whose value was no text.
@@ -117,13 +117,13 @@ class HistoryReader:
             block = Text(text=text, at="systemInstruction")
             return Message(role="system", blocks=(block,), at=block.at, form=f"{TOP} {TEXT_ONLY}")
         content = self._converter.convert(body.object("systemInstruction"))
-        notes = [TOP]
+        flags = [TOP]
         role = content.maybe_text("role")
         if role is not None:
-            notes.append(ROLE + role)
-        blocks = self._read_parts(content, notes)
+            flags.append(ROLE + role)
+        blocks = self._read_parts(content, flags)
         return Message(
-            role="system", blocks=blocks, at="systemInstruction", form=" ".join(notes), extras=content.rest()
+            role="system", blocks=blocks, at="systemInstruction", form=" ".join(flags), extras=content.rest()
         )
 
     def read_message(self, body: Fields, item: object, index: int) -> Message:
@@ -137,36 +137,36 @@ class HistoryReader:
             blocks: list[AnyBlock] = []
             self._read_part(content, blocks)
             return Message(role=role, blocks=tuple(blocks), at=content.path, form=BARE_PART)
-        notes: list[str] = []
-        role = self._read_role(content, notes)
-        read = self._read_parts(content, notes)
-        return Message(role=role, blocks=read, at=content.path, form=" ".join(notes), extras=content.rest())
+        flags: list[str] = []
+        role = self._read_role(content, flags)
+        read = self._read_parts(content, flags)
+        return Message(role=role, blocks=read, at=content.path, form=" ".join(flags), extras=content.rest())
 
-    def _read_role(self, content: Fields, notes: list[str]) -> Role:
+    def _read_role(self, content: Fields, flags: list[str]) -> Role:
         role_name = content.maybe_text("role")
         if role_name is None:
-            notes.append(NO_ROLE)
+            flags.append(NO_ROLE)
             return "user"
         role = ROLES.get(role_name)
         if role is None:
             raise content.error("expected one of user, model, function", "role")
         if role_name != ROLE_NAMES[role]:
-            notes.append(ROLE + role_name)
+            flags.append(ROLE + role_name)
         return role
 
-    def _read_parts(self, content: Fields, notes: list[str]) -> tuple[AnyBlock, ...]:
+    def _read_parts(self, content: Fields, flags: list[str]) -> tuple[AnyBlock, ...]:
         parts = content.rest().get("parts")
         blocks: list[AnyBlock] = []
         if parts is None:
-            notes.append(NO_PARTS)
+            flags.append(NO_PARTS)
         elif parts == []:
             content.raw("parts")
-            notes.append(EMPTY_PARTS)
+            flags.append(EMPTY_PARTS)
         elif isinstance(parts, str):
-            notes.append(TEXT_PART)
+            flags.append(TEXT_PART)
             blocks.append(Text(text=content.text("parts"), at=content.at("parts")))
         elif isinstance(parts, dict):
-            notes.append(ONE_PART)
+            flags.append(ONE_PART)
             self._read_part(self._converter.convert(content.object("parts")), blocks)
         else:
             for index, part in enumerate(content.items("parts")):
@@ -201,11 +201,11 @@ class HistoryReader:
                 return
             signature = ""
         seal = read_signature(signature)
-        notes = [SIGNATURE + signature] if signature in SENTINELS else []
-        notes += [BARE] if bare else []
+        flags = [SIGNATURE + signature] if signature in SENTINELS else []
+        flags += [BARE] if bare else []
         if thought and not text:
-            notes.append(THOUGHT)
-        form, at, extras = " ".join(notes), part.path, part.rest()
+            flags.append(THOUGHT)
+        form, at, extras = " ".join(flags), part.path, part.rest()
         if thought or (seal is not None and not text):
             parts = (text,) if text else ()
             blocks.append(Reasoning(parts=parts, seal=seal, form=form, at=at, extras=extras))
@@ -217,19 +217,19 @@ class HistoryReader:
         name = call.text("name")
         given = call.maybe_text("id")
         arguments = call.maybe_object("args")
-        notes = [] if given else [NO_ID]
+        flags = [] if given else [NO_ID]
         if arguments is None:
-            notes.append(NO_ARGUMENTS)
+            flags.append(NO_ARGUMENTS)
         call_id = given or self._make_call_id(name)
         self._open.setdefault(name, OrderedDict())[call_id] = None
         signature = part.text_or("thoughtSignature", "")
         seal: Seal | None
         if is_envelope(signature):
             seal = self._read_envelope(signature, part.path, blocks)
-            notes.append(UNWRAPPED)
+            flags.append(UNWRAPPED)
         else:
             seal = read_signature(signature)
-            notes += [SIGNATURE + signature] if signature in SENTINELS else []
+            flags += [SIGNATURE + signature] if signature in SENTINELS else []
         extras = part.rest()
         if given == "":
             call.rest()["id"] = given
@@ -241,7 +241,7 @@ class HistoryReader:
                 name=name,
                 arguments="{}" if arguments is None else encode(arguments.rest()).decode(),
                 seal=seal,
-                form=" ".join(notes),
+                form=" ".join(flags),
                 at=part.path,
                 extras=extras,
             )
@@ -373,7 +373,7 @@ def read_result(
 
 
 def _unwrap_response(fields: Fields, name: str) -> tuple[str, str, bool]:
-    """The text of a response, the note for its wrapping, and whether it reports an error."""
+    """The text of a response, the flag for its wrapping, and whether it reports an error."""
     if not fields.has("response"):
         return "", NO_RESPONSE, False
     response = fields.raw("response")

@@ -38,7 +38,7 @@ from dragoman.dialects.gemini.names import (
     THOUGHT,
     TOP,
     UNWRAPPED,
-    find_note,
+    find_flag,
 )
 from dragoman.dialects.gemini.reasoning import BARE, SENTINEL
 from dragoman.dialects.interfaces import Json
@@ -105,22 +105,22 @@ class HistoryWriter:
         return len(self._messages)
 
     def _write_content(self, message: Message, *, default_role: str) -> object:
-        notes = message.form.split(" ") if self._native else []
+        flags = message.form.split(" ") if self._native else []
         parts = self._write_parts(message.blocks)
-        if TEXT_ONLY in notes:
+        if TEXT_ONLY in flags:
             return _join_texts(message)
-        if BARE_PART in notes:
+        if BARE_PART in flags:
             return parts[0] if parts else {}
         content: Json = dict(message.extras) if self._native else {}
-        if TEXT_PART in notes:
+        if TEXT_PART in flags:
             content["parts"] = _join_texts(message)
-        elif ONE_PART in notes:
+        elif ONE_PART in flags:
             content["parts"] = parts[0] if parts else {}
-        elif NO_PARTS not in notes:
+        elif NO_PARTS not in flags:
             content["parts"] = parts
-        role_name = find_note(message.form, ROLE) if self._native else None
+        role_name = find_flag(message.form, ROLE) if self._native else None
         role = default_role if role_name is None else role_name
-        if (role or role_name is not None) and NO_ROLE not in notes:
+        if (role or role_name is not None) and NO_ROLE not in flags:
             content["role"] = role
         return content
 
@@ -155,24 +155,24 @@ class HistoryWriter:
     def _write_signature(self, seal: Seal | None, form: str) -> Json:
         if seal is not None and seal.issuer in self._issuers:
             return {"thoughtSignature": seal.value}
-        sentinel = find_note(form, SIGNATURE) if self._native else None
+        sentinel = find_flag(form, SIGNATURE) if self._native else None
         return {"thoughtSignature": sentinel} if sentinel else {}
 
     def _write_text(self, text: Text) -> object:
         signature = self._write_signature(text.seal, text.form)
         if not self._native:
             return {"text": text.text, **signature} if text.text or signature else None
-        notes = text.form.split(" ")
-        if STRING in notes:
+        flags = text.form.split(" ")
+        if STRING in flags:
             return text.text
-        part: Json = {} if BARE in notes else {"text": text.text}
+        part: Json = {} if BARE in flags else {"text": text.text}
         return {**part, **signature, **text.extras}
 
     def _write_thought(self, thought: Reasoning) -> Json | None:
         signature = self._write_signature(thought.seal, thought.form)
-        notes = thought.form.split(" ") if self._native else []
-        part: Json = {} if BARE in notes else {"text": thought.text}
-        if thought.parts or THOUGHT in notes:
+        flags = thought.form.split(" ") if self._native else []
+        part: Json = {} if BARE in flags else {"text": thought.text}
+        if thought.parts or THOUGHT in flags:
             part["thought"] = True
         elif not signature:
             # There is neither text nor a signature of Gemini: what is left belongs to another vendor.
@@ -180,18 +180,18 @@ class HistoryWriter:
         return {**part, **signature, **(thought.extras if self._native else {})}
 
     def _write_call(self, call: ToolCall, *, first: bool) -> Json:
-        notes = call.form.split(" ") if self._native else []
+        flags = call.form.split(" ") if self._native else []
         arguments = parse_object(call.arguments) if call.kind != "custom" else {"input": call.arguments}
         if arguments is None:
             self._losses.add(call.at, "arguments that are no JSON object were wrapped as text")
             arguments = wrap_as_object(call.arguments)
         function: Json = {"name": call.name, "args": arguments, "id": call.id}
-        if NO_ID in notes:
+        if NO_ID in flags:
             del function["id"]
-        if NO_ARGUMENTS in notes and not arguments:
+        if NO_ARGUMENTS in flags and not arguments:
             del function["args"]
         signature = self._write_signature(call.seal, call.form)
-        if first and not signature and (not self._native or UNWRAPPED in notes):
+        if first and not signature and (not self._native or UNWRAPPED in flags):
             signature = {"thoughtSignature": SENTINEL}
         extras = dict(call.extras) if self._native else {}
         inside = extras.pop("functionCall", None)
@@ -235,7 +235,7 @@ def write_part(block: AnyBlock, *, native: bool, losses: Losses) -> Json | None:
 
 def write_result(result: ToolResult, name: str, *, native: bool, losses: Losses) -> Json:
     """Write the part of a result. `name`: the tool's name if the result has none."""
-    notes = result.form.split() if native else []
+    flags = result.form.split() if native else []
     texts: list[str] = []
     media: list[Json] = []
     for block in result.content:
@@ -251,10 +251,10 @@ def write_result(result: ToolResult, name: str, *, native: bool, losses: Losses)
         else:
             media.append(part)
     response: Json = {"name": result.name if native else result.name or name}
-    if NO_ID not in notes:
+    if NO_ID not in flags:
         response["id"] = result.call_id
-    if NO_RESPONSE not in notes:
-        response["response"] = _wrap_response("\n".join(texts), result, notes)
+    if NO_RESPONSE not in flags:
+        response["response"] = _wrap_response("\n".join(texts), result, flags)
     if media:
         response["parts"] = media
     extras = dict(result.extras) if native else {}
@@ -266,8 +266,8 @@ def write_result(result: ToolResult, name: str, *, native: bool, losses: Losses)
     return {"functionResponse": response, **extras}
 
 
-def _wrap_response(text: str, result: ToolResult, notes: list[str]) -> object:
-    form = next((note for note in notes if note != NO_ID), "")
+def _wrap_response(text: str, result: ToolResult, flags: list[str]) -> object:
+    form = next((flag for flag in flags if flag != NO_ID), "")
     if form == WHOLE_RESPONSE:
         return msgspec.json.decode(text)
     key = form.removesuffix(AS_JSON)

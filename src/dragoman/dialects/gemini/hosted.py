@@ -13,8 +13,8 @@ from dragoman.hub.blocks import Extras, HostedCall, HostedResult, ReplyBlock
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import Fields, encode
 
-#: Families of the tools that Gemini runs, by their names in declarations and in calls.
-FAMILIES: dict[str, str] = {
+#: Common names of the tools that Gemini runs, by their names in declarations and in calls.
+COMMON_NAMES: dict[str, str] = {
     "googleSearch": "web_search",
     "googleSearchRetrieval": "web_search",
     "enterpriseWebSearch": "web_search",
@@ -27,18 +27,18 @@ FAMILIES: dict[str, str] = {
 
 OUTCOME_OK = "OUTCOME_OK"
 
-#: A note in the extras for our own writer: the unchanged part of a tool that Gemini runs.
+#: A private extra, for our own writer: the unchanged part of a tool that Gemini runs.
 WHOLE_PART = "@part"
 
 
-def find_family(name: str) -> str:
-    """The family of a declared tool."""
-    return FAMILIES.get(name) or to_snake(name)
+def find_common_name(name: str) -> str:
+    """The common name of a declared tool."""
+    return COMMON_NAMES.get(name) or to_snake(name)
 
 
-def find_called_family(kind: str) -> str:
-    """The family of a called tool."""
-    return FAMILIES.get(kind) or kind.lower()
+def find_called_name(kind: str) -> str:
+    """The common name of a called tool."""
+    return COMMON_NAMES.get(kind) or kind.lower()
 
 
 class HostedReader:
@@ -66,14 +66,14 @@ class HostedReader:
 
     def read_tool_call(self, part: Fields) -> HostedCall:
         whole, call = _copy_part(part, "toolCall")
-        tool = find_called_family(call.text("toolType"))
+        tool = find_called_name(call.text("toolType"))
         return self._build_call(part, whole, call, tool, call.raw("args", {}))
 
     def read_tool_response(self, part: Fields) -> HostedResult:
         whole, response = _copy_part(part, "toolResponse")
         return HostedResult(
             call_id=response.text_or("id", self._last_call),
-            tool=find_called_family(response.text("toolType")),
+            tool=find_called_name(response.text("toolType")),
             text=encode(response.raw("response", {})).decode(),
             at=part.path,
             extras=whole,

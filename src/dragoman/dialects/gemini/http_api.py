@@ -119,4 +119,4 @@ def _write_count(tokens: int) -> Json:
     return {"totalTokens": tokens, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens}]}
 
 
-COUNTING = CountFormat(family="gemini", read_body=_read_count_body, write_answer=_write_count)
+COUNTING = CountFormat(tokenizer="gemini", read_body=_read_count_body, write_answer=_write_count)

@@ -1,11 +1,11 @@
-"""The names of the API, and the notes that record how a request was written.
+"""The names of the API, and the flags that record how a request was written.
 
 Protobuf accepts snake_case and camelCase for every name. Readers see only camelCase. Each renamed field is
 recorded as a path in the original converter, so that a request of this dialect can be written exactly as it
 was received. Names that the client chose (arguments, schemas, labels) do not change, because these functions
 are never called on them.
 
-The form of a block or message is a list of notes separated by spaces, such as `no-id output`. The form of a
+The form of a block or message is a list of flags separated by spaces, such as `no-id output`. The form of a
 request, a tool or an output format is the JSON of a struct of this module.
 """
 
@@ -94,7 +94,7 @@ NAMES = (
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
-#: Notes of messages: `top` is the system instruction; the others name what `contents` held instead of a
+#: Flags of messages: `top` is the system instruction; the others name what `contents` held instead of a
 #: content.
 TOP = "top"
 TEXT_ONLY = "text"
@@ -106,14 +106,14 @@ EMPTY_PARTS = "empty-parts"
 NO_ROLE = "no-role"
 ROLE = "role="
 
-#: Notes of parts: a string instead of an object; a thought without text; a signature that is a sentinel.
+#: Flags of parts: a string instead of an object; a thought without text; a signature that is a sentinel.
 STRING = "string"
 THOUGHT = "thought"
 SIGNATURE = "signature="
 #: The call's signature was an envelope of this gateway, so Gemini never saw the call.
 UNWRAPPED = "unwrapped"
 
-#: Notes in a block's `form`: the fields that the part did not have.
+#: Flags in a block's `form`: the fields that the part did not have.
 NO_ID = "no-id"
 NO_ARGUMENTS = "no-args"
 
@@ -214,11 +214,11 @@ def read_output_form(form: str) -> OutputForm:
     return msgspec.json.decode(form, type=OutputForm) if form else OutputForm(media_type=True)
 
 
-def find_note(form: str, prefix: str) -> str | None:
-    """The rest of the first note in `form` that begins with `prefix`, such as `role=`; None without one."""
-    for note in form.split(" "):
-        if note.startswith(prefix):
-            return note[len(prefix) :]
+def find_flag(form: str, prefix: str) -> str | None:
+    """The rest of the first flag in `form` that begins with `prefix`, such as `role=`; None without one."""
+    for flag in form.split(" "):
+        if flag.startswith(prefix):
+            return flag[len(prefix) :]
     return None
 
 

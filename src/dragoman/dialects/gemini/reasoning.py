@@ -27,8 +27,9 @@ SENTINELS = frozenset(_SENTINEL_TEXTS) | {
 
 #: The `form` of a part that has a signature and no text, not even an empty one.
 BARE = "bare"
-#: Among the extras of a block's end, a note for our own writer: the signature came in such a part after it.
-BARE_NOTE = "@bare"
+#: Among the extras of a block's end, a private one for our own writer: the signature came in such a part
+#: after it.
+BARE_EXTRA = "@bare"
 
 #: The start of every envelope in base64.
 _WRAPPED_PREFIX = base64.b64encode(PREFIX.encode()).decode()[:6]

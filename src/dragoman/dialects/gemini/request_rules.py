@@ -12,8 +12,8 @@ def _find_empty_contents(request: Request) -> str:
 def _find_missing_parts(request: Request) -> str:
     """A content of the client without parts. An empty message of the model may be the gateway's own reply."""
     for message in request.messages:
-        notes = message.form.split()
-        if message.role != "assistant" and TOP not in notes and (NO_PARTS in notes or EMPTY_PARTS in notes):
+        flags = message.form.split()
+        if message.role != "assistant" and TOP not in flags and (NO_PARTS in flags or EMPTY_PARTS in flags):
             return f"{message.at}.parts"
     return ""
 

@@ -15,7 +15,7 @@ from dragoman.dialects.gemini.citations import SEARCH, CitedText, build_search, 
 from dragoman.dialects.gemini.content_reader import PartReader, find_extra_data, remove_invalid_fields
 from dragoman.dialects.gemini.logprobs import RESULT, read_tokens
 from dragoman.dialects.gemini.names import NameConverter, to_camel
-from dragoman.dialects.gemini.reasoning import BARE, BARE_NOTE, read_signature
+from dragoman.dialects.gemini.reasoning import BARE, BARE_EXTRA, read_signature
 from dragoman.dialects.gemini.stop_reasons import (
     CAUSES,
     KNOWN_IN_REPLY,
@@ -303,7 +303,7 @@ class GeminiStreamReader(FrameReader):
             return
         self.builder.seal(self._block, seal)
         self._sealed = True
-        self._extras.update(extras | ({BARE_NOTE: True} if is_bare else {}))
+        self._extras.update(extras | ({BARE_EXTRA: True} if is_bare else {}))
 
     def _read_seal(self, part: Json) -> Seal | None:
         signature = part.get("thoughtSignature")

@@ -16,7 +16,7 @@ from dragoman.dialects.gemini.content_writer import write_part
 from dragoman.dialects.gemini.errors import write_error
 from dragoman.dialects.gemini.logprobs import RESULT, write_tokens
 from dragoman.dialects.gemini.names import NAME, NO_ARGUMENTS, NO_ID
-from dragoman.dialects.gemini.reasoning import BARE, BARE_NOTE, UNSEALED, encode_envelope, is_native
+from dragoman.dialects.gemini.reasoning import BARE, BARE_EXTRA, UNSEALED, encode_envelope, is_native
 from dragoman.dialects.gemini.stop_reasons import choose_finish_reason
 from dragoman.dialects.gemini.stream_blocks import OpenPart
 from dragoman.dialects.gemini.usage import write_usage
@@ -269,7 +269,7 @@ class GeminiStreamWriter:
             part["thoughtSignature"] = closing.seal.value
         if self._native:
             part |= closing.block.extras | event.extras
-        is_bare = closing.block.form == BARE or part.pop(BARE_NOTE, False)
+        is_bare = closing.block.form == BARE or part.pop(BARE_EXTRA, False)
         if not part:
             return ()
         if not self._joining:

@@ -8,7 +8,7 @@ Each reverses the other for a schema that the other could have written. `schema.
 which keywords the subset accepts.
 """
 
-from dragoman.dialects.gemini.hosted import find_family
+from dragoman.dialects.gemini.hosted import find_common_name
 from dragoman.dialects.gemini.names import (
     NameConverter,
     RequestForm,
@@ -31,7 +31,7 @@ DECLARATIONS = "functionDeclarations"
 JSON_SCHEMA = "parametersJsonSchema"
 SCHEMA = "parameters"
 
-#: The names of hosted tools, by family.
+#: The names of hosted tools, by common name.
 NAMES = {"web_search": "googleSearch", "web_fetch": "urlContext", "code_execution": "codeExecution"}
 
 #: The name in the extras for the value of a hosted tool that was no object.
@@ -110,7 +110,7 @@ def _read_hosted(entry: Fields, group: int) -> list[Tool]:
             Tool(
                 name=name,
                 kind="hosted",
-                family=find_family(name),
+                common_name=find_common_name(name),
                 search=SearchOptions(blocked_domains=excluded, paths=PATHS) if excluded else None,
                 form=write_form(form),
                 at=entry.at(name),
@@ -132,9 +132,9 @@ def write_tools(request: Request, target: TargetFacts, form: RequestForm, losses
             if isinstance(declarations, list):
                 declarations.append(_write_declaration(tool, target, spelled, native=native))
         elif tool.kind == "hosted":
-            name = tool.name if native else NAMES.get(tool.family)
+            name = tool.name if native else NAMES.get(tool.common_name)
             if name is None:
-                losses.add(tool.at, f"Gemini has no tool of its own for {tool.family or tool.name}")
+                losses.add(tool.at, f"Gemini has no tool of its own for {tool.common_name or tool.name}")
                 continue
             # Each hosted tool of another dialect gets its own entry, as in Google's examples.
             group = spelled.group if native else len(entries) + 1

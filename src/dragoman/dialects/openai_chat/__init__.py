@@ -16,7 +16,7 @@ Replies:
 - `stop_reasons`: finish reasons. `usage`: token counts, and hiding them from clients that do not ask.
 
 `errors` writes errors, `stream_check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP
-API, `names` the names of the API and the notes about how a request was written.
+API, `names` the names of the API and the flags about how a request was written.
 
 State: one `MessageReader` or `MessageWriter` per request, one `ChatStreamReader` or `ChatStreamWriter` per
 reply. Everything else is functions and tables.

@@ -284,10 +284,10 @@ class MessageWriter:
         return None
 
     def _repeat_text(self, thoughts: Sequence[Reasoning], message: Message) -> Json:
-        for note in message.form.split() if self._same_dialect else ():
-            for flag, joint in BESIDE.items():
-                if note.startswith(flag):
-                    return {note[len(flag) :]: joint.join(thought.text for thought in thoughts)}
+        for flag in message.form.split() if self._same_dialect else ():
+            for prefix, joint in BESIDE.items():
+                if flag.startswith(prefix):
+                    return {flag[len(prefix) :]: joint.join(thought.text for thought in thoughts)}
         return {}
 
 

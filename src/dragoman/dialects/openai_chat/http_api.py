@@ -24,5 +24,5 @@ HTTP_API = ChatHttpApi()
 
 #: The API has no endpoint for token counts; the answer has the form of OpenAI's other API.
 COUNTING = CountFormat(
-    family="open", write_answer=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens}
+    tokenizer="open", write_answer=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens}
 )

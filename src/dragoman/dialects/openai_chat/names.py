@@ -1,4 +1,4 @@
-"""The names of the API, and the notes that record how a request was written.
+"""The names of the API, and the flags that record how a request was written.
 
 Flags in the `form` of a request record which of several spellings it used. The unknown fields of an inner
 object are kept in the extras of the outer object, under a name with a dot.

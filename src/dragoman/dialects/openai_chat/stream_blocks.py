@@ -159,15 +159,15 @@ class ChunkFrames:
     """Builds the frames of one reply. `has_usage`: every chunk has a `usage`, null before the last."""
 
     def __init__(self, identity: Json, extras: Json, *, has_usage: bool) -> None:
-        self._envelope: Json = dict(identity)
+        self._shared_fields: Json = dict(identity)
         self._has_usage = has_usage
         self._lists: dict[str, int] = {}
         self.learn(extras)
 
     def learn(self, extras: Json) -> None:
         """Add these fields to all following chunks."""
-        self._envelope.update(extras)
-        self._head = b'%b,"choices":[{"index":0,"delta":' % _encode(self._envelope)[:-1]
+        self._shared_fields.update(extras)
+        self._head = b'%b,"choices":[{"index":0,"delta":' % _encode(self._shared_fields)[:-1]
         usage = b',"usage":null' if self._has_usage else b""
         self._tail = b',"logprobs":null,"finish_reason":null}]%b}' % usage
         self._content_head = self._head + b'{"content":'
@@ -200,7 +200,7 @@ class ChunkFrames:
         return self._chunk([], usage) if self._has_usage else ()
 
     def _chunk(self, choices: list[Json], usage: Json | None) -> Frames:
-        chunk: Json = {**self._envelope, "choices": choices}
+        chunk: Json = {**self._shared_fields, "choices": choices}
         if self._has_usage:
             chunk["usage"] = usage
         return (Frame("", _encode(chunk)),)

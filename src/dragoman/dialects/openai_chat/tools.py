@@ -18,8 +18,8 @@ from dragoman.wire.fields import Fields
 LEGACY = "legacy"
 UNTYPED = "untyped"
 
-#: OpenAI's names of hosted tools, by family.
-FAMILY_OF_TYPE = {"web_search": "web_search", "web_search_preview": "web_search"}
+#: OpenAI's names of hosted tools, by common name.
+COMMON_NAME_OF_TYPE = {"web_search": "web_search", "web_search_preview": "web_search"}
 
 EMPTY_SCHEMA: Json = {"type": "object", "properties": {}}
 
@@ -45,7 +45,7 @@ def _read_tool(fields: Fields) -> Tool:
     return Tool(
         name=kind,
         kind="hosted",
-        family=FAMILY_OF_TYPE.get(kind, kind),
+        common_name=COMMON_NAME_OF_TYPE.get(kind, kind),
         at=fields.path,
         extras=fields.rest(),
     )

@@ -49,7 +49,7 @@ UNTYPED = "untyped"
 #: The form of additional tools without a role.
 NO_ROLE = "no-role"
 
-#: Among the extras of a shell's output, a note for our own writer: the output as the client sent it.
+#: Among the extras of a shell's output, a private one for our own writer: the output as the client sent it.
 OUTPUT = "@output"
 
 ROLES: dict[str, Role] = {
@@ -134,12 +134,12 @@ class InputReader:
         self._messages.append(Message(role=role, blocks=tuple(blocks), at=at))
 
     def _read_message(self, fields: Fields, item_type: str) -> None:
-        forms = [] if fields.maybe_text("type") else [UNTYPED]
+        flags = [] if fields.maybe_text("type") else [UNTYPED]
         role = ROLES.get(fields.text("role"))
         if role is None:
             raise fields.error("expected user, assistant, system or developer", "role")
-        blocks, content_forms = _read_content(fields, "content", role)
-        form = " ".join(forms + content_forms)
+        blocks, content_flags = _read_content(fields, "content", role)
+        form = " ".join(flags + content_flags)
         self._messages.append(
             Message(role=role, blocks=blocks, at=fields.path, form=form, extras=fields.rest())
         )
@@ -178,7 +178,7 @@ _ITEM_READERS: dict[str, Callable[[InputReader, Fields, str], None]] = {
 
 
 def _read_content(fields: Fields, name: str, role: str) -> tuple[tuple[AnyBlock, ...], list[str]]:
-    """The blocks of a content that is a text or an array of parts, and the notes of their form."""
+    """The blocks of a content that is a text or an array of parts, and the flags of their form."""
     value = fields.raw(name)
     if isinstance(value, str):
         return (Text(text=value, at=fields.at(name)),), [STRING]
@@ -223,7 +223,7 @@ def _read_text(fields: Fields, form: str) -> Text:
 
 
 def _read_call_id(fields: Fields) -> tuple[str, list[str]]:
-    """The id that a call and its output share, and the notes of the call's form."""
+    """The id that a call and its output share, and the flags of the call's form."""
     call_id = fields.maybe_text("call_id")
     if call_id is not None:
         return call_id, []
@@ -232,14 +232,14 @@ def _read_call_id(fields: Fields) -> tuple[str, list[str]]:
 
 
 def _build_call(fields: Fields, call: CallFormat) -> ToolCall:
-    call_id, forms = _read_call_id(fields)
+    call_id, flags = _read_call_id(fields)
     if call.is_text:
         arguments = fields.text(call.field)
     else:
         value = fields.raw(call.field) if fields.has(call.field) else fields.object(call.field)
         arguments = read_arguments(value)
         if isinstance(value, str):
-            forms.append(STRING)
+            flags.append(STRING)
     _drop_constants(fields, call)
     return ToolCall(
         id=call_id,
@@ -247,7 +247,7 @@ def _build_call(fields: Fields, call: CallFormat) -> ToolCall:
         arguments=arguments,
         kind=call.kind,
         namespace=take_text(fields, "namespace"),
-        form=" ".join(forms),
+        form=" ".join(flags),
         at=fields.path,
         extras=fields.rest(),
     )
@@ -262,7 +262,7 @@ def _drop_constants(fields: Fields, call: CallFormat) -> None:
 
 
 def _build_result(fields: Fields, call: CallFormat) -> ToolResult:
-    call_id, forms = _read_call_id(fields)
+    call_id, flags = _read_call_id(fields)
     content: tuple[AnyBlock, ...]
     is_error = False
     match call.kind:
@@ -275,8 +275,8 @@ def _build_result(fields: Fields, call: CallFormat) -> ToolResult:
             content = () if output is None else (Text(text=output, at=fields.at("output")),)
             is_error = fields.rest().get("status") == FAILED
         case "function" | "custom" | "local_shell":
-            content, content_forms = _read_content(fields, "output", "tool")
-            forms += content_forms
+            content, content_flags = _read_content(fields, "output", "tool")
+            flags += content_flags
         case _:
             assert_never(call.kind)
     _drop_constants(fields, call)
@@ -285,7 +285,7 @@ def _build_result(fields: Fields, call: CallFormat) -> ToolResult:
         content=content,
         is_error=is_error,
         kind=call.kind,
-        form=" ".join(forms),
+        form=" ".join(flags),
         at=fields.path,
         extras=fields.rest(),
     )

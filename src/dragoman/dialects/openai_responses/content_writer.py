@@ -80,16 +80,16 @@ class InputWriter:
 
     def _write_message(self, message: Message, content: list[AnyBlock]) -> None:
         role = self._choose_role(message)
-        forms = message.form.split() if self._same_dialect else []
+        flags = message.form.split() if self._same_dialect else []
         only = content[0] if len(content) == 1 else None
         written: object
-        if STRING in forms and isinstance(only, Text):
+        if STRING in flags and isinstance(only, Text):
             written = only.text
         else:
             written = self._write_parts(content, role)
             if content and not written:
                 return
-        item: Extras = {} if UNTYPED in forms else {"type": "message"}
+        item: Extras = {} if UNTYPED in flags else {"type": "message"}
         self.items.append(self._add_extras(item | {"role": role, "content": written}, message.extras))
 
     def _add_extras(self, item: Extras, extras: Extras) -> Extras:
@@ -147,14 +147,14 @@ class InputWriter:
 
     def _write_call(self, block: ToolCall) -> Extras:
         call = CALL_OF_KIND[block.kind]
-        forms = block.form.split() if self._same_dialect else []
+        flags = block.form.split() if self._same_dialect else []
         text = (
             block.arguments
             if self._same_dialect or call.kind != "function"
             else self._build_object_text(block)
         )
-        arguments = text if STRING in forms else build_arguments(text, call, same_dialect=self._same_dialect)
-        item: Extras = {"type": call.item, BY_ID if BY_ID in forms else "call_id": block.id}
+        arguments = text if STRING in flags else build_arguments(text, call, same_dialect=self._same_dialect)
+        item: Extras = {"type": call.item, BY_ID if BY_ID in flags else "call_id": block.id}
         item[call.field] = arguments
         if not call.name:
             item["name"] = block.name
@@ -173,9 +173,9 @@ class InputWriter:
 
     def _write_output(self, block: ToolResult) -> Extras:
         call = CALL_OF_KIND[block.kind]
-        forms = block.form.split() if self._same_dialect else []
+        flags = block.form.split() if self._same_dialect else []
         extras = dict(block.extras) if self._same_dialect else {}
-        item: Extras = {"type": call.output, BY_ID if BY_ID in forms else "call_id": block.call_id}
+        item: Extras = {"type": call.output, BY_ID if BY_ID in flags else "call_id": block.call_id}
         match call.kind:
             case "tool_search":
                 blocks = [inner for inner in block.content if isinstance(inner, ToolDeclarations)]
@@ -193,7 +193,7 @@ class InputWriter:
                 if block.content:
                     item["output"] = _join_texts(block.content)
             case "function" | "custom" | "local_shell":
-                item["output"] = self._write_output_content(block, is_string=STRING in forms)
+                item["output"] = self._write_output_content(block, is_string=STRING in flags)
             case _:
                 assert_never(call.kind)
         return item | extras

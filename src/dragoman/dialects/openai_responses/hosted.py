@@ -18,8 +18,9 @@ from dragoman.dialects.openai_responses.names import (
     get_text,
     omit,
 )
-from dragoman.dialects.search_options import LOCATION, NOTE, take_domains, take_location, write_location
+from dragoman.dialects.search_options import LOCATION, take_domains, take_location, write_location
 from dragoman.hub.blocks import (
+    PRIVATE,
     AnyBlock,
     Extras,
     HostedCall,
@@ -34,13 +35,13 @@ from dragoman.hub.request import EFFORTS
 from dragoman.wire.fields import encode
 
 FOLLOWS = "follows"
-#: A note for our own writer, which other dialects ignore: the whole item.
+#: A private extra, for our own writer: the whole item.
 ITEM = "@item"
 #: The item by which a client changes its settings within a conversation.
 UPDATE = "configuration_update"
 
-#: The family of each hosted item.
-FAMILIES = {
+#: The common name of each hosted item.
+COMMON_NAMES = {
     "web_search_call": "web_search",
     "file_search_call": "file_search",
     "code_interpreter_call": "code_execution",
@@ -115,20 +116,22 @@ def read_hosted(item: Extras, at: str = "") -> list[ReplyBlock]:
         media_type = "image/" + (get_text(item, "output_format") or "png")
         extras: Extras = {ITEM: omit(item, ("result",))}
         return [Media(kind="image", media_type=media_type, data=result, at=at, extras=extras)]
-    family = FAMILIES[item_type]
+    common_name = COMMON_NAMES[item_type]
     if item_type in OUTPUTS:
         call_id = get_text(item, "call_id")
         kept: Extras = {ITEM: item}
         return [
-            HostedResult(call_id=call_id, tool=family, text=result, is_error=is_error, at=at, extras=kept)
+            HostedResult(
+                call_id=call_id, tool=common_name, text=result, is_error=is_error, at=at, extras=kept
+            )
         ]
     item_id = get_text(item, "call_id" if item_type in CALLS_WITH_OUTPUT else "id")
-    call = HostedCall(id=item_id, tool=family, arguments=arguments, at=at, extras={ITEM: item})
+    call = HostedCall(id=item_id, tool=common_name, arguments=arguments, at=at, extras={ITEM: item})
     if not (result or is_error):
         return [call]
     return [
         call,
-        HostedResult(call_id=item_id, tool=family, text=result, is_error=is_error, form=FOLLOWS, at=at),
+        HostedResult(call_id=item_id, tool=common_name, text=result, is_error=is_error, form=FOLLOWS, at=at),
     ]
 
 
@@ -284,7 +287,7 @@ def write_search(tool: Tool, *, same_dialect: bool) -> Extras:
     if options.allowed_domains:
         written[_FILTERS] = {_DOMAINS: list(options.allowed_domains), **get_object(extras, _FILTERS)}
     if options.location is not None:
-        written[LOCATION] = extras.get(NOTE + LOCATION) or write_location(options.location)
+        written[LOCATION] = extras.get(PRIVATE + LOCATION) or write_location(options.location)
     if options.context_size:
         written[_CONTEXT_SIZE] = options.context_size
     if options.live is not None:

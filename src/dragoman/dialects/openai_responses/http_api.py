@@ -39,5 +39,5 @@ class ResponsesHttpApi(HttpApi):
 HTTP_API = ResponsesHttpApi()
 
 COUNTING = CountFormat(
-    family="gpt", write_answer=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens}
+    tokenizer="gpt", write_answer=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens}
 )

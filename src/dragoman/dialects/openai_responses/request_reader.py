@@ -45,11 +45,11 @@ PATHS = {
 
 def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
     fields = Fields(body)
-    messages, forms = _read_messages(fields, losses)
+    messages, flags = _read_messages(fields, losses)
     settings = read_reasoning_settings(fields)
     reasoning = apply_updates(settings, messages)
     if settings is None and reasoning is not None:
-        forms.append(REASONING_FROM_INPUT)
+        flags.append(REASONING_FROM_INPUT)
     output, verbosity = read_text_settings(fields)
     include = fields.texts("include")
     user, user_field = _read_user(fields)
@@ -79,13 +79,13 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
         store=fields.maybe_flag("store"),
         previous_response_id=take_text(fields, "previous_response_id"),
         paths={**PATHS, "user": user_field},
-        form=" ".join(forms),
+        form=" ".join(flags),
         extras=fields.rest(),
     )
 
 
 def _read_messages(fields: Fields, losses: Losses) -> tuple[tuple[Message, ...], list[str]]:
-    """The messages of `instructions` and `input`, and the notes of the request's form."""
+    """The messages of `instructions` and `input`, and the flags of the request's form."""
     top: list[Message] = []
     instructions = take_text(fields, "instructions")
     if instructions:

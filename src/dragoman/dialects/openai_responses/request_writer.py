@@ -86,10 +86,10 @@ def _write_input(
     *,
     same_dialect: bool,
 ) -> None:
-    forms = request.form.split() if same_dialect else []
-    if NO_INPUT in forms and not messages:
+    flags = request.form.split() if same_dialect else []
+    if NO_INPUT in flags and not messages:
         return
-    if STRING in forms and len(messages) == 1 and len(messages[0].blocks) == 1:
+    if STRING in flags and len(messages) == 1 and len(messages[0].blocks) == 1:
         block = messages[0].blocks[0]
         if isinstance(block, Text):
             body["input"] = block.text

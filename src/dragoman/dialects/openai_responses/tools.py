@@ -19,17 +19,17 @@ from dragoman.dialects.openai_responses.names import (
     take_flag,
     take_text,
 )
-from dragoman.dialects.search_options import LOCATION, NOTE
-from dragoman.hub.blocks import Extras, Tool, ToolGrammar, ToolKind
+from dragoman.dialects.search_options import LOCATION
+from dragoman.hub.blocks import PRIVATE, Extras, Tool, ToolGrammar, ToolKind
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import ToolChoice
 from dragoman.wire.fields import Fields
 
-NAMESPACE = NOTE + "namespace"
-_NOTES = frozenset({NAMESPACE, NOTE + LOCATION})
+NAMESPACE = PRIVATE + "namespace"
+_PRIVATE_EXTRAS = frozenset({NAMESPACE, PRIVATE + LOCATION})
 
-#: The family of each type of hosted tool that has another name in other dialects or versions.
-FAMILY_OF_TYPE: dict[str, str] = {
+#: The common name of each type of hosted tool that has another name in other dialects or versions.
+COMMON_NAME_OF_TYPE: dict[str, str] = {
     "web_search": "web_search",
     "web_search_2025_08_26": "web_search",
     "web_search_preview": "web_search",
@@ -44,7 +44,7 @@ FAMILY_OF_TYPE: dict[str, str] = {
 }
 
 #: Hosted tools that need no settings, so that clients of other dialects can use them.
-HOSTED_OF_FAMILY: dict[str, Extras] = {
+HOSTED_BY_COMMON_NAME: dict[str, Extras] = {
     "web_search": {"type": "web_search"},
     "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
     "image_generation": {"type": "image_generation"},
@@ -93,7 +93,9 @@ def _read_entry(fields: Fields) -> list[Tool]:
     if not members:
         # There is nothing to call, but the list must be written as it was received.
         at = fields.path
-        return [Tool(name=name, kind="hosted", family="namespace", form="namespace", at=at, extras=about)]
+        return [
+            Tool(name=name, kind="hosted", common_name="namespace", form="namespace", at=at, extras=about)
+        ]
     tools = [_read_tool(member, member.text("type")) for member in members]
     tools = [msgspec.structs.replace(tool, namespace=name) for tool in tools]
     tools[0] = msgspec.structs.replace(tools[0], extras={**tools[0].extras, NAMESPACE: about})
@@ -105,12 +107,12 @@ def _read_tool(fields: Fields, tool_type: str) -> Tool:
     if reader is not None:
         return reader(fields)
     # The vendor runs every tool of another type.
-    family = FAMILY_OF_TYPE.get(tool_type, tool_type)
+    common_name = COMMON_NAME_OF_TYPE.get(tool_type, tool_type)
     return Tool(
         name=tool_type,
         kind="hosted",
-        family=family,
-        search=read_search(fields.rest()) if family == "web_search" else None,
+        common_name=common_name,
+        search=read_search(fields.rest()) if common_name == "web_search" else None,
         form=tool_type,
         at=fields.path,
         extras=fields.rest(),
@@ -166,7 +168,7 @@ def _read_tool_search(fields: Fields) -> Tool:
     return Tool(
         name="tool_search",
         kind=kind,
-        family="tool_search",
+        common_name="tool_search",
         description=fields.maybe_text("description"),
         schema=_read_schema(fields),
         form="tool_search",
@@ -180,7 +182,9 @@ def _read_shell(fields: Fields) -> Tool:
     environment = fields.rest().get("environment")
     where = environment.get("type") if isinstance(environment, dict) else "local"
     kind: ToolKind = "shell" if where == "local" else "hosted"
-    return Tool(name="shell", kind=kind, family="shell", form="shell", at=fields.path, extras=fields.rest())
+    return Tool(
+        name="shell", kind=kind, common_name="shell", form="shell", at=fields.path, extras=fields.rest()
+    )
 
 
 def _read_client_tool(fields: Fields, kind: ToolKind) -> Tool:
@@ -242,10 +246,10 @@ def _write_tool(tool: Tool, losses: Losses, *, same_dialect: bool) -> Extras | N
         case _:
             assert_never(tool.kind)
     if entry is None:
-        losses.add(tool.at, f"OpenAI Responses has no {tool.family or tool.kind} tool")
+        losses.add(tool.at, f"OpenAI Responses has no {tool.common_name or tool.kind} tool")
         return None
     if same_dialect:
-        entry |= omit(tool.extras, _NOTES)
+        entry |= omit(tool.extras, _PRIVATE_EXTRAS)
     return entry | write_search(tool, same_dialect=same_dialect)
 
 
@@ -286,7 +290,7 @@ def _write_custom(tool: Tool, *, same_dialect: bool) -> Extras:
 
 def _write_hosted(tool: Tool, *, same_dialect: bool) -> Extras | None:
     if not same_dialect:
-        known = HOSTED_OF_FAMILY.get(tool.family)
+        known = HOSTED_BY_COMMON_NAME.get(tool.common_name)
         return None if known is None else dict(known)
     entry: Extras = {"type": tool.form or tool.name}
     if tool.form == "namespace":
@@ -355,7 +359,7 @@ def _write_named(name: str, tools: Sequence[Tool]) -> Extras:
     if tool is None:
         return {"type": "function", "name": name}
     if tool.kind == "hosted":
-        return {"type": HOSTED_OF_FAMILY.get(tool.family, {}).get("type", tool.name)}
+        return {"type": HOSTED_BY_COMMON_NAME.get(tool.common_name, {}).get("type", tool.name)}
     call = CALL_OF_KIND.get(tool.kind, CALL_OF_KIND["function"])
     written: Extras = {"type": call.kind}
     if not call.name:

@@ -11,7 +11,7 @@ Modules, in the order in which a repair uses them:
 - `reader`: one pass over one JSON value; corrects what is wrong and keeps the rest byte for byte.
 - `reader_states`: the reader's states and patterns, and the search for the end of a string with wrong quotes.
 - `tokens`: white space, comments, strings and bare values as models write them.
-- `schema_fit`: changes that the tool's schema justifies: envelope, names, types.
+- `schema_fit`: changes that the tool's schema justifies: wrapper, names, types.
 - `schema`: what a tool's JSON Schema states, and the reader's position in it.
 - `steps`: the names of the steps, and the edits that carry them.
 

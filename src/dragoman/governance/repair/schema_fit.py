@@ -1,4 +1,4 @@
-"""Changes that the tool's schema justifies: the envelope around the arguments, member names, value types.
+"""Changes that the tool's schema justifies: the wrapper around the arguments, member names, value types.
 
 Only for objects that needed a repair. A valid object is the model's own statement: the tool itself rejects it
 if it does not fit.
@@ -20,7 +20,7 @@ from dragoman.wire.fields import decode, encode
 Members = dict[str, msgspec.Raw]
 
 #: Names of a member that holds the arguments themselves, and of members that may stand next to it.
-ENVELOPES = frozenset(("arguments", "args", "parameters", "params", "input", "kwargs"))
+WRAPPERS = frozenset(("arguments", "args", "parameters", "params", "input", "kwargs"))
 BESIDE = frozenset(("name", "tool", "tool_name", "function", "type", "id"))
 
 #: Names that models confuse with each other.
@@ -45,7 +45,7 @@ def fit_to_schema(candidate: RepairCandidate, schema: object) -> RepairCandidate
         return candidate
     required = required_of(schema)
     steps: set[RepairStep] = set()
-    members = _remove_envelope(members, properties, required, steps)
+    members = _remove_wrapper(members, properties, required, steps)
     members = _rename_members(members, properties, required, steps)
     members = _convert_types(members, properties, steps)
     if not steps:
@@ -60,18 +60,18 @@ def _decode_members(text: str) -> Members:
         return {}
 
 
-def _remove_envelope(
+def _remove_wrapper(
     members: Members, properties: dict[str, object], required: Iterable[str], steps: set[RepairStep]
 ) -> Members:
-    inside = [name for name in members if name in ENVELOPES]
+    inside = [name for name in members if name in WRAPPERS]
     if len(inside) != 1 or any(name in properties for name in members):
         return members
-    if not all(name in BESIDE or name in ENVELOPES for name in members):
+    if not all(name in BESIDE or name in WRAPPERS for name in members):
         return members
     content = _decode_members(bytes(members[inside[0]]).decode())
     if not any(name in properties for name in content) or not all(name in content for name in required):
         return members
-    steps.add(RepairStep.ENVELOPE)
+    steps.add(RepairStep.WRAPPER)
     return content
 
 

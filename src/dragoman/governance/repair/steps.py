@@ -38,7 +38,7 @@ class RepairStep(StrEnum):
     OMITTED_VALUES = auto()
     LINES = auto()
     LONE_STRING = auto()
-    ENVELOPE = auto()
+    WRAPPER = auto()
     ALIASES = auto()
     TYPES = auto()
 

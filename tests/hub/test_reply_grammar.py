@@ -14,7 +14,7 @@ from dragoman.hub.events import (
     ReplyStarted,
     TextDelta,
 )
-from dragoman.hub.grammar import GrammarChecker
+from dragoman.hub.reply_grammar import GrammarChecker
 
 START = ReplyStarted()
 TEXT = BlockOpened(0, Text(text=""))

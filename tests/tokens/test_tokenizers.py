@@ -1,15 +1,15 @@
-"""A model is counted as its family counts."""
+"""A model is counted as its tokenizer counts."""
 
 import pytest
 
-from dragoman.dialects.interfaces import TokenFamily
+from dragoman.dialects.interfaces import Tokenizer
 from dragoman.dialects.registry import DIALECTS
-from dragoman.tokens.families import OVERHEADS, find_family
-from dragoman.tokens.text import FAMILIES
+from dragoman.tokens.text import TOKENIZERS
+from dragoman.tokens.tokenizers import OVERHEADS, find_tokenizer
 
 
 @pytest.mark.parametrize(
-    ("model", "family"),
+    ("model", "tokenizer"),
     [
         ("claude-3-5-haiku-latest", "claude-3"),
         ("claude-opus-4-20250514", "claude-3"),
@@ -28,18 +28,20 @@ from dragoman.tokens.text import FAMILIES
         ("GPT-6", "gpt"),
     ],
 )
-def test_a_known_name_reports_its_family(model: str, family: TokenFamily) -> None:
-    assert find_family(model, "openai_chat") == family
+def test_a_known_name_reports_its_tokenizer(model: str, tokenizer: Tokenizer) -> None:
+    assert find_tokenizer(model, "openai_chat") == tokenizer
 
 
 @pytest.mark.parametrize(
-    ("dialect", "family"),
+    ("dialect", "tokenizer"),
     [("anthropic", "claude"), ("gemini", "gemini"), ("openai_responses", "gpt"), ("openai_chat", "open")],
 )
-def test_an_unknown_name_belongs_to_the_usual_family_of_its_api(dialect: str, family: TokenFamily) -> None:
-    assert find_family("qwen3-coder", dialect) == family
-    assert DIALECTS[dialect].counting.family == family
+def test_an_unknown_name_belongs_to_the_usual_tokenizer_of_its_api(
+    dialect: str, tokenizer: Tokenizer
+) -> None:
+    assert find_tokenizer("qwen3-coder", dialect) == tokenizer
+    assert DIALECTS[dialect].counting.tokenizer == tokenizer
 
 
-def test_every_family_has_its_overhead() -> None:
-    assert set(OVERHEADS) == set(FAMILIES)
+def test_every_tokenizer_has_its_overhead() -> None:
+    assert set(OVERHEADS) == set(TOKENIZERS)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.governance.snapshot import ReplySnapshot
+from dragoman.governance.reply_snapshots import ReplySnapshot
 from dragoman.telemetry.redaction import redact
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class SnapshotWriter:
 
     def write_snapshot(self, record: "ExchangeRecord") -> None:
         """Write both sides of the reply of an exchange that has ended, if it has any. Does not wait."""
-        snapshots = record.snapshots
+        snapshots = record.reply_snapshots
         if snapshots is None or not record.interventions or self._folder is None:
             return
         if not self._free.acquire(blocking=False):

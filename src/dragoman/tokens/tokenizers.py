@@ -1,24 +1,24 @@
-"""The families of models: which models belong to each, and the tokens that each adds to a request's text."""
+"""The tokenizers of models: which models use each, and the tokens that its chat template adds to the text."""
 
 from fnmatch import fnmatchcase
 from typing import Literal
 
 import msgspec
 
-from dragoman.dialects.interfaces import TokenFamily
+from dragoman.dialects.interfaces import Tokenizer
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.blocks import MediaKind
 
-#: The form in which a family sees tools: their JSON, or types made of their schemas.
+#: The form in which a model sees tools: their JSON, or types made of their schemas.
 ToolsForm = Literal["json", "types"]
 
 
 class Overhead(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens that a family adds for each part of a request, besides its text."""
+    """The tokens that models with one tokenizer add for each part of a request, besides its text."""
 
     request: int
     message: int
-    #: A system message; some families count it like any other.
+    #: A system message; some models count it like any other.
     system: int
     call: int
     result: int
@@ -32,7 +32,7 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Exact numbers are published by the vendors (7 tokens per request, 346 for tools less the 20 of an empty
 #: one) or measured with public tokenizers; the others are rounded.
-OVERHEADS: dict[TokenFamily, Overhead] = {
+OVERHEADS: dict[Tokenizer, Overhead] = {
     "gpt": Overhead(
         request=3,
         message=4,
@@ -87,7 +87,7 @@ OVERHEADS: dict[TokenFamily, Overhead] = {
 }
 
 #: Patterns of model names; the first that matches decides.
-MODELS: tuple[tuple[str, TokenFamily], ...] = (
+MODELS: tuple[tuple[str, Tokenizer], ...] = (
     ("*claude-3*", "claude-3"),
     ("*claude-*-4", "claude-3"),
     ("*claude-*-4-20*", "claude-3"),
@@ -102,10 +102,10 @@ MODELS: tuple[tuple[str, TokenFamily], ...] = (
 )
 
 
-def find_family(model: str, dialect: str) -> TokenFamily:
-    """The family of a model: by its name, or else the one that servers of the dialect usually run."""
+def find_tokenizer(model: str, dialect: str) -> Tokenizer:
+    """The tokenizer of a model: by its name, or else the usual one of models behind the dialect."""
     name = model.lower()
-    for pattern, family in MODELS:
+    for pattern, tokenizer in MODELS:
         if fnmatchcase(name, pattern):
-            return family
-    return dialect_named(dialect).counting.family
+            return tokenizer
+    return dialect_named(dialect).counting.tokenizer

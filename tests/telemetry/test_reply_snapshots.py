@@ -12,9 +12,9 @@ from dragoman.config.provider import TargetName
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.storage.sqlite import SqliteStorage
-from dragoman.telemetry import snapshots
+from dragoman.telemetry import reply_snapshots
 from dragoman.telemetry.redaction import redact
-from dragoman.telemetry.snapshots import SnapshotWriter
+from dragoman.telemetry.reply_snapshots import SnapshotWriter
 from tests.exchange.governing import Block, events_of, governed, question, script
 from tests.exchange.twin import RememberingClient, ScriptedUpstream
 
@@ -78,7 +78,7 @@ def test_nothing_is_written_without_the_setting_or_without_an_intervention(tmp_p
 
 @pytest.mark.rule("R86")
 def test_only_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "MAX_FILES", 4)
+    monkeypatch.setattr(reply_snapshots, "MAX_FILES", 4)
     files = kept(tmp_path, *BROKEN, replies=5)
     assert {path.name.partition(".")[0] for path in files} == {"req_3", "req_4"}
 
