@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
+import asyncpg
+import msgspec
 import pytest
 
+from dragoman.peers.forwarding import ForwardedRequest, build_headers
 from tests import postgres
 from tests.e2e.claude_code import CALCULATE, Caller, Heard, Talk, config
 from tests.e2e.gateway import Gateway
@@ -20,6 +23,7 @@ class Pair:
         inner = stage.gateway_to("anthropic", keeps_model=True)
         text = f'[state]\nurl = "{url}"\ntimeout = 20.0\n' + config(inner.url)
         self._stage = stage
+        self.url = url
         self.folders = [folder / name for name in ("first", "second")]
         self.gateways = [Gateway(text, each) for each in self.folders]
         for gateway in self.gateways:
@@ -40,6 +44,31 @@ def pair(stage: Stage, tmp_path: Path) -> Iterator[Pair]:
     postgres.drop_schema(url)
 
 
+async def sign_request(url: str) -> tuple[bytes, dict[str, str]]:
+    """A request of another gateway with this state to the gateway whose call waits, with its headers."""
+    connection = await asyncpg.connect(url)
+    try:
+        secret = await connection.fetchval("SELECT secret FROM peer_secret")
+        gateway, owner = await connection.fetchrow("SELECT gateway, owner FROM parked_calls")
+        now = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
+    finally:
+        await connection.close()
+    request = ForwardedRequest(
+        gateway=gateway,
+        nonce="n",
+        provider="unknown",
+        owner=owner,
+        calls=("unknown",),
+        model="",
+        stream=False,
+        key=0,
+        session="",
+        body=b"",
+    )
+    body = msgspec.msgpack.encode(request)
+    return body, build_headers(bytes.fromhex(secret), body, now)
+
+
 def ask_and_move(pair: Pair) -> tuple[Talk, Heard]:
     """A conversation whose call waits at the first gateway, and whose caller turns to the second."""
     talk = pair.callers[0].talk(SUM, streams=True)
@@ -51,10 +80,10 @@ def ask_and_move(pair: Pair) -> tuple[Talk, Heard]:
 
 
 def test_a_parked_call_is_answered_through_another_gateway(stage: Stage, pair: Pair) -> None:
-    async def post(headers: dict[str, str]) -> int:
+    async def post(headers: dict[str, str], body: bytes = b"x") -> int:
         async with (
             aiohttp.ClientSession() as session,
-            session.post(f"{pair.gateways[0].url}/gateway/calls", data=b"x", headers=headers) as reply,
+            session.post(f"{pair.gateways[0].url}/gateway/calls", data=body, headers=headers) as reply,
         ):
             return reply.status
 
@@ -63,6 +92,10 @@ def test_a_parked_call_is_answered_through_another_gateway(stage: Stage, pair: P
     assert stage.run(post({})) == 403
     signed = {"x-dragoman-date": "1", "x-dragoman-digest": "0" * 64, "x-dragoman-signature": "0" * 64}
     assert stage.run(post(signed)) == 403
+    # A request that was recorded on its way has no effect when it comes again.
+    body, headers = stage.run(sign_request(pair.url))
+    assert [stage.run(post(headers, body)) for _ in range(3)] == [404, 403, 403]
+    assert stage.run(post(headers, body + b"x")) == 400
     answered = talk.send()
     assert (answered.content, answered.session) == ("The result is 579.", asked.session)
     assert len(talk.heard) == 2

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 from dragoman.hub.errors import ClientProtocolError, Failure
+from dragoman.peers import forwarding
 from dragoman.peers.forwarding import (
     DATE_HEADER,
     DIGEST_HEADER,
@@ -16,6 +17,7 @@ from dragoman.peers.forwarding import (
     VALID_SECONDS,
     ForwardedRequest,
     FrameDecoder,
+    NonceMemory,
     build_headers,
     encode_failure,
     encode_frame,
@@ -26,6 +28,7 @@ from dragoman.peers.forwarding import (
 SECRET = b"0123456789abcdef"
 REQUEST = ForwardedRequest(
     gateway="host 1 aa",
+    nonce="0" * 32,
     provider="claude",
     owner="owner",
     calls=("call_1",),
@@ -69,6 +72,32 @@ def test_only_a_gateway_with_the_secret_can_sign_and_not_for_long() -> None:
     for name in (DATE_HEADER, DIGEST_HEADER, SIGNATURE_HEADER):
         assert not is_signed(SECRET, {**headers, name: "x\xff"}, 1000.0)
         assert not is_signed(SECRET, {key: value for key, value in headers.items() if key != name}, 1000.0)
+
+
+@pytest.mark.parametrize(("name", "value"), [("METHOD", "PUT"), ("PATH", "/gateway/other")])
+def test_a_signature_is_for_one_method_and_one_path(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    headers = build_headers(SECRET, b"body", 1000.0)
+    monkeypatch.setattr(forwarding, name, value)
+    assert not is_signed(SECRET, headers, 1000.0)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, VALID_SECONDS))))
+def test_a_nonce_is_accepted_once_while_its_signature_can_be_valid(steps: list[tuple[str, float]]) -> None:
+    memory, now = NonceMemory(), 1000.0
+    seen: dict[str, float] = {}
+    for nonce, pause in steps:
+        now += pause
+        is_new = memory.accept(nonce, now)
+        if nonce in seen and now - seen[nonce] <= 2 * VALID_SECONDS:
+            assert not is_new
+        if nonce not in seen:
+            assert is_new
+        seen[nonce] = now
+    for number in range(100):
+        memory.accept(f"later {number}", now + 10 * VALID_SECONDS)
+    assert len(memory._dates) <= 100
 
 
 def test_a_body_counts_only_with_its_own_digest() -> None:

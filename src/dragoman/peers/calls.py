@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
@@ -9,9 +10,11 @@ import msgspec
 
 from dragoman.hub.errors import ConfigError, Failure, UpstreamFailed
 from dragoman.peers.forwarding import (
+    METHOD,
     PATH,
     ForwardedRequest,
     FrameDecoder,
+    NonceMemory,
     build_headers,
     is_signed,
     keep_headers,
@@ -77,6 +80,7 @@ class SharedCalls:
         #: Leases that are not written yet, by session.
         self._changed: dict[str, CallLease] = {}
         self._has_leases = False
+        self._nonces = NonceMemory()
         self._writing: asyncio.Task[None] | None = None
 
     @property
@@ -136,6 +140,7 @@ class SharedCalls:
             return None
         forwarded = ForwardedRequest(
             gateway=holder.gateway,
+            nonce=secrets.token_hex(16),
             provider=provider,
             owner=owner,
             calls=tuple(calls),
@@ -157,6 +162,10 @@ class SharedCalls:
 
     def is_own(self, request: ForwardedRequest) -> bool:
         return self._peer is not None and request.gateway == self._peer.gateway
+
+    def accept(self, request: ForwardedRequest) -> bool:
+        """Whether the request is for this process and has not come before."""
+        return self.is_own(request) and self._nonces.accept(request.nonce, self._clock())
 
     async def is_authentic(self, headers: Mapping[str, str]) -> bool:
         """Whether another gateway with this state has signed the request."""
@@ -217,7 +226,7 @@ async def _post(address: str, body: bytes, secret: bytes, now: float) -> HttpRep
         "connection": "close",
         **build_headers(secret, body, now),
     }
-    lines = [f"POST {PATH} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [f"{METHOD} {PATH} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     async with asyncio.timeout(CONNECT_SECONDS):
         connector = Connector(origin, None, verify=True)
         connection = await connector.open(lambda: HttpConnection(loop, HttpConnection.abort))

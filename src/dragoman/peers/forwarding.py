@@ -13,12 +13,15 @@ import msgspec
 
 from dragoman.hub.errors import ClientProtocolError, Failure, UpstreamFailed
 
+METHOD = "POST"
 PATH = "/gateway/calls"
 DATE_HEADER = "x-dragoman-date"
 DIGEST_HEADER = "x-dragoman-digest"
 SIGNATURE_HEADER = "x-dragoman-signature"
 #: Seconds by the clock of the state for which a signature is valid.
 VALID_SECONDS = 60.0
+#: Seconds for which a nonce is remembered. A date in the future makes a signature valid for twice its time.
+NONCE_SECONDS = 2 * VALID_SECONDS + 1
 FAILURE = 0xFFFF_FFFF
 #: Bytes of one frame. A larger length is a mistake.
 MAX_FRAME = 64 * 1024 * 1024
@@ -30,6 +33,8 @@ class ForwardedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request to an upstream, for the gateway process that holds its session."""
 
     gateway: str
+    #: The gateway that holds the session accepts it once. A worker that passes the request on keeps it.
+    nonce: str
     provider: str
     owner: str
     calls: tuple[str, ...]
@@ -44,8 +49,9 @@ class ForwardedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sign(secret: bytes, date: str, digest: str) -> str:
-    """The signature of a request: only a gateway with the same state can make it."""
-    return hmac.new(secret, f"dragoman {PATH} {date} {digest}".encode(), hashlib.sha256).hexdigest()
+    """The signature of method, path, date and body: only a gateway with the same state can make it."""
+    signed = f"dragoman {METHOD} {PATH} {date} {digest}"
+    return hmac.new(secret, signed.encode(), hashlib.sha256).hexdigest()
 
 
 def build_headers(secret: bytes, body: bytes, now: float) -> dict[str, str]:
@@ -71,6 +77,22 @@ def read_request(headers: Mapping[str, str], body: bytes) -> ForwardedRequest:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         pass
     raise ClientProtocolError("the request is not one of a gateway")
+
+
+class NonceMemory:
+    """The nonces of the requests that this process has accepted a short time ago."""
+
+    def __init__(self) -> None:
+        #: The dates until which they are remembered, the next one first.
+        self._dates: dict[str, float] = {}
+
+    def accept(self, nonce: str, now: float) -> bool:
+        """Whether the nonce is new. One that comes again is remembered for longer: it may be signed anew."""
+        while self._dates and next(iter(self._dates.values())) < now:
+            del self._dates[next(iter(self._dates))]
+        is_new = self._dates.pop(nonce, None) is None
+        self._dates[nonce] = now + NONCE_SECONDS
+        return is_new
 
 
 def keep_headers(headers: Mapping[str, str]) -> Mapping[str, str]:

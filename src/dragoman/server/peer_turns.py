@@ -23,6 +23,7 @@ from dragoman.upstream.port import SessionUpstream, UpstreamReply, UpstreamReque
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 (compared, not bound)
 _POSTGRES_PORT = 5432
 UNSIGNED = Failure(kind="permission", status=403, message="this path is for gateways with the same state")
+REPEATED = Failure(kind="permission", status=403, message="this request of a gateway has come before")
 #: The sender then replays the conversation.
 GONE = Failure(kind="not_found", status=404, message="no session of this gateway waits for these results")
 
@@ -44,6 +45,8 @@ class PeerTurns:
         if not calls.is_own(forwarded):
             await self._relay(request, forwarded)
             return
+        if not calls.accept(forwarded):
+            raise DragomanError(REPEATED.message, failure=REPEATED)
         with self._gateway.use(self._gateway.snapshot):
             await self._answer(request, await self._send(forwarded))
 
