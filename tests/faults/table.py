@@ -133,6 +133,16 @@ def begin(dialect: str, is_stream: bool) -> bytes:
     return write_head(False, f"content-length: {2 * len(data)}") + data
 
 
+def lose_after_end(dialect: str, is_stream: bool) -> bytes:
+    """A stream whose connection is closed after its end marker, before the end of its body."""
+    data = write_reply(dialect, is_stream)
+    closing = {"anthropic": b"event: message_stop", "openai_chat": b"data: [DONE]"}.get(dialect)
+    if not is_stream:
+        return frame(is_stream, data)
+    data = data[: data.index(closing)] if closing else data
+    return write_head(True, "transfer-encoding: chunked") + chunk(data)
+
+
 def compress_half(dialect: str, is_stream: bool) -> bytes:
     packed = gzip.compress(write_reply(dialect, is_stream))
     return frame(is_stream, packed[: len(packed) * 2 // 3], "content-encoding: gzip")
@@ -188,6 +198,10 @@ FAULTS: dict[str, Fault] = {
         answer=send(lambda d, s: frame(s, write_reply(d, s), "content-type: text/plain")), expected="either"
     ),
     "other-form": Fault(answer=send(swap_forms), expected="either"),
+    "whole-reply-named-a-stream": Fault(
+        answer=send(lambda d, s: frame(True, write_reply(d, False))), expected="answer"
+    ),
+    "lost-after-end": Fault(answer=send(lose_after_end), expected="answer"),
     "other-dialect": Fault(answer=send(lambda d, s: frame(s, write_reply(OTHER[d], s)))),
     "gzip-truncated": Fault(answer=send(compress_half)),
     "chunks-broken": Fault(answer=send(break_chunks)),

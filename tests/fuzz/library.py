@@ -24,7 +24,6 @@ from typing import Literal
 import msgspec
 
 from dragoman import DragomanError, StreamTranslator, translate_error, translate_reply, translate_request
-from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
@@ -39,7 +38,7 @@ from dragoman.pipeline.bodies import read_object
 from dragoman.wire.sse import encode_sse
 from tests.fuzz.corpus import DIALECTS, ClientRequest, Corpus
 from tests.fuzz.mutations import spoil_stream, spoiled_bytes, spoiled_json
-from tests.fuzz.outcomes import Outcome, has_end, parse, read_outcome
+from tests.fuzz.outcomes import Outcome, find_members, has_end, parse, read_outcome
 from tests.pipeline.forwarding import ForwardedBytes
 from tests.sse import read_frames
 
@@ -348,36 +347,66 @@ def _check_error_run(run: Run) -> list[Fault]:
 
 
 def _check_forward_run(run: Run) -> list[Fault]:
-    """A forwarded stream keeps what the upstream sent, so that only its ending is checked."""
-    stream, failure, is_skimmed = _forward(run.target, run.pieces, is_reset=run.is_reset)
+    """A forwarded stream keeps what the upstream sent, so that its ending and what is added are checked.
+
+    The bytes come in the pieces of the run, in one piece, and event by event: all three end alike.
+    """
+    forwarded, stream = _forward(run.target, run.pieces, is_reset=run.is_reset)
+    failure = forwarded.tally.failure
     if failure is None and not has_end(run.source, run.data):
         return [Fault("false success", "no end marker came, and the forwarded reply is finished")]
-    if not run.cuts:
-        return []
-    uncut, uncut_failure, _ = _forward(run.target, [run.data], is_reset=run.is_reset)
-    # What follows the end marker may be passed on or not. The ending that we write for a failed reply repeats
-    # numbers of the last events, which a damaged stream may lack.
-    payloads, uncut_payloads = ([one.data.strip() for one in read_frames(each)] for each in (stream, uncut))
-    shorter = min(len(payloads), len(uncut_payloads))
-    is_equal = failure is not None or payloads[:shorter] == uncut_payloads[:shorter]
-    if failure != uncut_failure and is_skimmed:
-        # Deltas that are not read count as an answer, whatever they contain.
-        return []
-    if failure != uncut_failure or not is_equal:
-        return [Fault("depends on cuts", f"cut at {run.cuts}")]
-    return []
+    if failure is None and not has_end(run.target, stream):
+        return [Fault("false success", "the forwarded reply is finished, and the client got no end marker")]
+    faults = _check_added(run, forwarded, stream)
+    for name, pieces in (("in one piece", [run.data]), ("event by event", _split_events(run.data))):
+        other_forwarded, other = _forward(run.target, pieces, is_reset=run.is_reset)
+        other_failure = other_forwarded.tally.failure
+        # What follows the end marker may be passed on or not. The ending that we write for a failed reply
+        # repeats numbers of the last events, which a damaged stream may lack.
+        payloads, others = ([one.data.strip() for one in read_frames(each)] for each in (stream, other))
+        shorter = min(len(payloads), len(others))
+        is_equal = failure is not None or payloads[:shorter] == others[:shorter]
+        if failure != other_failure or not is_equal:
+            faults.append(Fault("depends on cuts", f"cut at {run.cuts}: {failure}; {name}: {other_failure}"))
+    return faults
 
 
-def _forward(dialect: str, pieces: list[bytes], *, is_reset: bool) -> tuple[bytes, Failure | None, bool]:
-    """The forwarded bytes, the failure, and whether some deltas were not read."""
+def _check_added(run: Run, forwarded: ForwardedBytes, stream: bytes) -> list[Fault]:
+    """What the gateway adds to a legal beginning of a stream keeps it legal.
+
+    Before the first content the client gets an HTTP error instead. The checkers of some dialects read no
+    line end but LF, and further answers to one request (`candidateCount`) have no ending of ours.
+    """
+    check = dialect_named(run.target).check_stream
+    is_alone = run.source != "gemini" or not any(index for index in _find_members(run.data, "index"))
+    is_judged = forwarded.tally.has_content and b"\r" not in run.data and is_alone
+    begun = run.data.strip() + b"\n\n"
+    if not is_judged or any("the stream ends without" not in one.message for one in check(begun)):
+        return []
+    return [
+        Fault("illegal stream", f"frame {one.frame} of the forwarded stream: {one.message}")
+        for one in check(stream)
+    ][:1]
+
+
+def _find_members(data: bytes, name: str) -> Iterator[object]:
+    return (value for frame in read_frames(data) for value in find_members(parse(frame.data), name))
+
+
+def _split_events(data: bytes) -> list[bytes]:
+    *events, rest = data.split(b"\n\n")
+    return [*(event + b"\n\n" for event in events), *([rest] if rest else [])]
+
+
+def _forward(dialect: str, pieces: list[bytes], *, is_reset: bool) -> tuple[ForwardedBytes, bytes]:
+    """The forwarded reply and its bytes."""
     forwarded = ForwardedBytes(dialect)
     output = [forwarded.feed(piece) for piece in pieces if not forwarded.ended or forwarded.trails]
     if is_reset and not forwarded.ended:
         output.append(forwarded.fail(ReplyFailed("truncated", LOST)))
-    elif not forwarded.ended:
+    elif not forwarded.ended or forwarded.trails:
         output.append(forwarded.close())
-    is_skimmed = isinstance(forwarded.reader, FrameReader) and forwarded.reader.builder.is_skimmed
-    return b"".join(output), forwarded.tally.failure, is_skimmed
+    return forwarded, b"".join(output)
 
 
 _CHECKS: dict[Kind, Callable[[Run], list[Fault]]] = {

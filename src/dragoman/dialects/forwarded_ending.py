@@ -20,6 +20,9 @@ class ForwardedEnding:
     the dialect's stream writer (`_on_reply_failed`).
     """
 
+    #: Bytes of the events that `write` may get as `last`.
+    last_mark = b""
+
     def __init__(self, dialect: "Dialect") -> None:
         self._dialect = dialect
 

@@ -91,6 +91,13 @@ class Forwarding:
         """
         return False
 
+    def may_answer(self, events: bytes) -> bool:
+        """Whether a run of deltas may contain more than reasoning.
+
+        Called until the reply has an answer. Such a run is read: a reply that ends without one has failed.
+        """
+        return True
+
     def select(self, events: bytes, *, hides_usage: bool) -> bytes:
         """The events that a client of this dialect may receive."""
         return events

@@ -49,8 +49,9 @@ class FrameReader(ABC):
             self._fail_reply(error)
         return self.builder.take()
 
-    def skip(self) -> None:
-        self.builder.is_skimmed = True
+    @property
+    def has_answer(self) -> bool:
+        return self.builder.has_answer
 
     def close(self) -> list[ReplyEvent]:
         if self.builder.is_ended:

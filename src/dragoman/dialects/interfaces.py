@@ -59,8 +59,9 @@ class StreamReader(Protocol):
         """The same for frames that need no decoding from bytes, such as those of `explode`."""
         ...
 
-    def skip(self) -> None:
-        """Deltas are left out: their content counts, but the reader does not know it."""
+    @property
+    def has_answer(self) -> bool:
+        """Something other than reasoning has come, so that no ending can be one without content."""
         ...
 
     def close(self) -> list[ReplyEvent]:

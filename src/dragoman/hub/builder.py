@@ -72,9 +72,7 @@ class ReplyBuilder:
         self._calls = 0
         self._characters = 0
         #: There is something other than reasoning.
-        self._has_answer = False
-        #: Some deltas were not read, so that there may be more content than is known here.
-        self.is_skimmed = False
+        self.has_answer = False
         self.is_started = False
         self.is_ended = False
 
@@ -107,7 +105,7 @@ class ReplyBuilder:
             self._calls += 1
             self._count(len(block.arguments))
         if not isinstance(block, Reasoning | Text | Refusal) or (type(block) is not Reasoning and block.text):
-            self._has_answer = True
+            self.has_answer = True
         self._events.append(BlockOpened(index, block))
         return index
 
@@ -121,7 +119,7 @@ class ReplyBuilder:
             return
         self._count(len(text))
         if delta is TextDelta:
-            self._has_answer = True
+            self.has_answer = True
         self._events.append(ReasoningDelta(index, text, part) if part else delta(index, text))
 
     def append_all(self, index: int, texts: Sequence[str]) -> None:
@@ -137,7 +135,7 @@ class ReplyBuilder:
             return
         self._characters += characters
         if delta is TextDelta and characters:
-            self._has_answer = True
+            self.has_answer = True
         self._events += [delta(index, text) for text in texts if text]
 
     def _count(self, characters: int) -> None:
@@ -214,16 +212,14 @@ class ReplyBuilder:
             is_defective = has_open_call or not self._calls
             message = MALFORMED_MESSAGE
         else:
-            is_defective = not self._has_answer and (
+            is_defective = not self.has_answer and (
                 finished.cause == "other"
                 or not finished.raw_cause
                 # The reason names calls, and there is not a single block.
                 or (finished.cause == "tool_calls" and not self._next)
             )
             message = EMPTY_MESSAGE if finished.raw_cause else UNFINISHED_MESSAGE
-        if not is_defective or self.is_skimmed:
-            return ""
-        return message.format(finished.raw_cause[:_LONGEST_CAUSE])
+        return message.format(finished.raw_cause[:_LONGEST_CAUSE]) if is_defective else ""
 
     def fail(self, failure: Failure, ending: FailedEnding = "failed") -> None:
         """End the reply with a failure. Open blocks stay open: they are incomplete."""

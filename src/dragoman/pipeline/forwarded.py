@@ -11,12 +11,26 @@ from collections.abc import Iterable
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.interfaces import StreamReader
 from dragoman.dialects.reply_patch import ReplyPatch
+from dragoman.hub.errors import DragomanError
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.tally import TALLY_EVENTS, Tally
-from dragoman.wire.sse import LIMIT, Frame, Frames, Output, RawEvents, complete_event
+from dragoman.wire.fields import decode
+from dragoman.wire.sse import (
+    LIMIT,
+    STRAY_LIMIT,
+    Frame,
+    Frames,
+    Output,
+    RawEvents,
+    complete_event,
+    encode_sse,
+)
 
 #: Bytes of events that are examined together.
 SLICE = 1024
+
+#: What may stand before a whole reply: white space, and the byte order mark in any pieces.
+_BLANKS = b" \t\r\n\xef\xbb\xbf"
 
 #: How an event ends, with each of the line ends that servers use.
 _EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
@@ -34,11 +48,14 @@ class ForwardedReply:
         patch: ReplyPatch | None = None,
     ) -> None:
         self._reader = reader
+        self._dialect = dialect
         self._forwarding = dialect.forwarding
         self._ending = dialect.forwarding.build_ending(dialect)
         self._hides_usage = hides_usage
         self._patch = patch
-        #: The beginning of an event. It grows in place, so that small pieces cost little.
+        #: The upstream sends one JSON object under the content type of a stream. None until its first byte.
+        self._is_whole: bool | None = None
+        #: The beginning of an event, or of a whole reply. It grows in place: small pieces cost little.
         self._begun = bytearray()
         self._last = b""
         #: The upstream has reported a failure, but not yet in the event that must be its last.
@@ -72,24 +89,33 @@ class ForwardedReply:
         return RawEvents(b"")
 
     def feed(self, data: bytes) -> RawEvents:
+        if not self._is_stream(data):
+            return self._hold_whole(data)
         was_ended = self.is_ended
         events = data if data[-2:] == b"\n\n" and not self._begun else self._take_whole_events(data)
         if events:
             self._read(events)
         events = self._select(events)
-        self._last = events or self._last
+        if events and self._ending.last_mark in events:
+            self._last = events
         ending = self.tally.ending
         if isinstance(ending, ReplyFailed):
             return RawEvents(events, self._complete_failure(ending, events, was_ended=was_ended))
         return RawEvents(events)
 
     def _read(self, events: bytes) -> None:
-        """Add events to the tally. Runs of deltas after the first content are not read.
+        """Add events to the tally. Runs of deltas that change no ending are not read.
 
-        Events that are no such run are divided in two, down to about `SLICE` bytes.
+        These are all runs after the first answer, and runs of reasoning after the first content. Events that
+        are no such run are divided in two, down to about `SLICE` bytes.
         """
-        if self.tally.has_content and self._forwarding.is_delta_run(events):
-            return self._reader.skip()
+        forwarding = self._forwarding
+        if (
+            self.tally.has_content
+            and forwarding.is_delta_run(events)
+            and (self._reader.has_answer or not forwarding.may_answer(events))
+        ):
+            return None
         middle = events.find(b"\n\n", len(events) // 2) + 2 if len(events) > SLICE else 0
         if 2 <= middle < len(events):
             self._read(events[:middle])
@@ -109,10 +135,7 @@ class ForwardedReply:
         That is a failed ending if the stream broke off, or the closing event if the upstream left it out.
         """
         was_ended = self.is_ended
-        self._add_to_tally(self._reader.feed(bytes(self._begun)))
-        self._add_to_tally(self._reader.close())
-        rest = self._select(complete_event(bytes(self._begun)))
-        self._begun.clear()
+        rest = self._select(self._read_rest())
         ending = self.tally.ending
         if not isinstance(ending, ReplyFailed):
             return RawEvents(rest if was_ended else rest + self._forwarding.add_closing_event(rest))
@@ -128,8 +151,48 @@ class ForwardedReply:
     def fail(self, failure: ReplyFailed) -> RawEvents:
         if self.is_ended:
             return RawEvents(b"")
+        if failure.ending == "truncated":
+            # The connection is lost. A reply whose end marker has come is complete.
+            rest = self._select(self._read_rest())
+            if not isinstance(self.tally.ending, ReplyFailed):
+                return RawEvents(rest + self._forwarding.add_closing_event(rest))
         self.tally.add(failure)
         return RawEvents(b"", self._write_ending(failure))
+
+    def _is_stream(self, data: bytes) -> bool:
+        """Whether the reply is a stream of events, or may still be one. Called with every piece."""
+        if self._is_whole is None and (first := data.lstrip(_BLANKS)[:1]):
+            self._is_whole = first == b"{"
+        return not self._is_whole
+
+    def _hold_whole(self, data: bytes) -> RawEvents:
+        self._begun += data
+        if len(self._begun) > STRAY_LIMIT:
+            self._is_whole = False
+            data = bytes(self._begun)
+            self._begun.clear()
+            return self.feed(data)
+        return RawEvents(b"")
+
+    def _read_rest(self) -> bytes:
+        """Read what has come since the last whole event. Returns its events, as the client gets them."""
+        begun = bytes(self._begun)
+        self._begun.clear()
+        if self._is_whole and (events := self._explode(begun.lstrip(_BLANKS))):
+            self._add_to_tally(self._reader.feed(events))
+            self._add_to_tally(self._reader.close())
+            return events
+        self._add_to_tally(self._reader.feed(begun))
+        self._add_to_tally(self._reader.close())
+        return complete_event(begun)
+
+    def _explode(self, body: bytes) -> bytes:
+        """A whole reply as the events of a stream; empty if it is no JSON object."""
+        try:
+            value = decode(body)
+        except DragomanError:
+            return b""
+        return encode_sse(self._dialect.explode(value)) if isinstance(value, dict) else b""
 
     def _select(self, events: bytes) -> bytes:
         if not events:

@@ -19,7 +19,7 @@ from dragoman.dialects.interfaces import ClientContext, Json, StreamReader, Stre
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
 from dragoman.hub.errors import DragomanError
-from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed, TextDelta
+from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed, ReplyFinished, TextDelta
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.reply_grammar import GrammarChecker
@@ -175,7 +175,14 @@ class TranslatedReply:
         return [] if self.is_ended else self._run(self._reader.close())
 
     def fail(self, failure: ReplyFailed) -> list[Frame]:
-        return [] if self.is_ended else self._run([failure])
+        if self.is_ended:
+            return []
+        if failure.ending == "truncated":
+            # The connection is lost. A reply whose end marker has come is complete.
+            events = self._reader.close()
+            if events and type(events[-1]) is ReplyFinished:
+                return self._run(events)
+        return self._run([failure])
 
     def next_round(self) -> None:
         if self._rounds is not None:

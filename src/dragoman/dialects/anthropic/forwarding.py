@@ -13,5 +13,9 @@ class AnthropicForwarding(Forwarding):
         deltas = events.count(b"event: content_block_delta\ndata: ")
         return deltas > 0 and events.count(b"\n\n") == deltas
 
+    def may_answer(self, events: bytes) -> bool:
+        thoughts = events.count(b'"thinking_delta"') + events.count(b'"signature_delta"')
+        return thoughts != events.count(b"\n\n")
+
 
 FORWARDING = AnthropicForwarding()

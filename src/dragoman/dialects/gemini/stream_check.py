@@ -81,7 +81,7 @@ class GeminiChecker(StreamChecker):
         if not self.number:
             self.report("an empty stream")
         elif self.require(bool(is_complete), "the stream ends without finishReason, blockReason or error"):
-            self.require(not self._is_call_open, "the stream ends inside a call")
+            self.require(self.state == "DONE" or not self._is_call_open, "the stream ends inside a call")
 
     def _check_candidate(self, candidate: Json) -> None:
         self.check_fields(candidate, _CANDIDATE, required=False)

@@ -1,7 +1,14 @@
 """Rules for forwarding a stream of the Chat Completions API. `usage` hides the usage."""
 
+import re
+
 from dragoman.dialects.forwarding import Forwarding, RequestPeek, peek_members
 from dragoman.dialects.openai_chat.usage import hide_usage, hides_usage, request_usage
+
+#: Members of a delta that hold an answer, with a value that is not empty.
+_ANSWER = re.compile(
+    rb'"(?:content|refusal)":(?!null|"")|"(?:tool_calls|function_call|images)":(?!null|\[\])',
+)
 
 
 class ChatForwarding(Forwarding):
@@ -35,6 +42,9 @@ class ChatForwarding(Forwarding):
             and b"[DONE]" not in events
             and (b'"usage"' not in events or events.count(b'"usage"') == events.count(b'"usage":null'))
         )
+
+    def may_answer(self, events: bytes) -> bool:
+        return _ANSWER.search(events) is not None
 
     def select(self, events: bytes, *, hides_usage: bool) -> bytes:
         return hide_usage(events) if hides_usage else events

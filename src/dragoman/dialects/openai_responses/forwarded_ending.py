@@ -24,6 +24,8 @@ _SEQUENCE_NUMBER = re.compile(rb'"sequence_number": ?(\d{1,15})')
 class ResponsesEnding(ForwardedEnding):
     """Events are numbered, and the last one repeats every item that was finished."""
 
+    last_mark = b'"sequence_number"'
+
     def __init__(self, dialect: "Dialect") -> None:
         super().__init__(dialect)
         self._kept: list[bytes] = []

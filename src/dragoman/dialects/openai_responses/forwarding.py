@@ -17,6 +17,9 @@ class ResponsesForwarding(Forwarding):
         deltas = events.count(b".delta\ndata: ")
         return deltas > 0 and events.count(b"\n\n") == deltas
 
+    def may_answer(self, events: bytes) -> bool:
+        return events.count(b"event: response.reasoning") != events.count(b"\n\n")
+
     def build_ending(self, dialect: "Dialect") -> ResponsesEnding:
         return ResponsesEnding(dialect)
 
