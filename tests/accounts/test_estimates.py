@@ -1,6 +1,5 @@
 """The usage that is charged: the reported one, or else an estimate, but never nothing."""
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,10 +7,13 @@ from hypothesis import strategies as st
 from dragoman.accounts.estimates import (
     MAX_TOKENS,
     ExchangeOutcome,
+    OtherCall,
     build_amount,
     estimate_max_output,
+    estimate_other,
     estimate_usage,
 )
+from dragoman.config.provider import TargetName
 from dragoman.hub.usage import Usage
 
 REPORTED = Usage(input=100, output=20, cache_read=60, reasoning=5)
@@ -23,14 +25,12 @@ def charged(
     is_accepted: bool = True,
     is_finished: bool = True,
     received: int = 0,
-    earlier_input: int = 0,
 ) -> Usage:
     outcome = ExchangeOutcome(
         usage=usage,
         was_accepted=is_accepted,
         is_finished=is_finished,
         received_bytes=received,
-        earlier_input=earlier_input,
     )
     return estimate_usage(outcome, 90, "openai_chat")
 
@@ -58,8 +58,10 @@ def test_a_request_that_the_upstream_refused_costs_nothing() -> None:
     assert charged(REPORTED, is_accepted=False, is_finished=False) == Usage(input=0, output=0)
 
 
-def test_every_prompt_of_an_exchange_is_charged() -> None:
-    assert charged(REPORTED, earlier_input=80) == msgspec.structs.replace(REPORTED, input=180)
+def test_an_unknown_prompt_of_a_further_call_is_charged_with_its_estimate() -> None:
+    target = TargetName("p", "m")
+    assert estimate_other(OtherCall(target, Usage(output=3)), 90) == Usage(input=90, output=3)
+    assert estimate_other(OtherCall(target, REPORTED), 90) == REPORTED
 
 
 @pytest.mark.parametrize(

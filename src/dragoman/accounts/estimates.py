@@ -37,6 +37,16 @@ _NO_USAGE = Usage()
 _FREE = Prices(rates=Rates(input=0, output=0, cache_read=0, cache_write=0, cache_write_long=0))
 
 
+class OtherCall(msgspec.Struct, frozen=True):
+    """A call whose usage is charged besides that of the last one, at the prices of its target.
+
+    An earlier round of a reply has the counts of its prompt: what it generated is in the reply's usage.
+    """
+
+    target: TargetName
+    usage: Usage
+
+
 class ExchangeOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """How an exchange ended, as far as accounting needs it."""
 
@@ -48,8 +58,8 @@ class ExchangeOutcome(msgspec.Struct, frozen=True, kw_only=True):
     was_accepted: bool = False
     is_finished: bool = False
     has_failed: bool = False
-    #: Prompt tokens of earlier rounds, if the upstream was called more than once.
-    earlier_input: int = 0
+    #: Further calls that upstreams answered.
+    others: tuple[OtherCall, ...] = ()
     #: Bytes of the reply that arrived.
     received_bytes: int = 0
     is_stream: bool = False
@@ -74,10 +84,15 @@ def estimate_usage(outcome: ExchangeOutcome, prompt_tokens: int, stream_dialect:
         stream = dialect_named(stream_dialect).http_api.stream_bytes_per_token if stream_dialect else 0
         estimate = outcome.received_bytes // (stream or BYTES_PER_TOKEN)
         output = max(reported.output or 0, min(estimate, MAX_TOKENS))
-    prompt += outcome.earlier_input
     if prompt == reported.input and output == reported.output:
         return reported
     return msgspec.structs.replace(reported, input=prompt, output=output)
+
+
+def estimate_other(other: OtherCall, prompt_tokens: int) -> Usage:
+    """The usage of a further call to charge. An unknown prompt counts with its estimate."""
+    reported = _clamp_counts(other.usage)
+    return reported if reported.input is not None else msgspec.structs.replace(reported, input=prompt_tokens)
 
 
 def _clamp_counts(usage: Usage) -> Usage:

@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from dragoman.accounts.accounts import Accounts
 from dragoman.accounts.errors import PriceUnknown, build_limit_error
 from dragoman.accounts.estimates import (
@@ -13,6 +15,7 @@ from dragoman.accounts.estimates import (
     add_safety_margin,
     build_amount,
     estimate_max_output,
+    estimate_other,
     estimate_usage,
 )
 from dragoman.accounts.keys import ANONYMOUS, Caller, check_model
@@ -106,9 +109,24 @@ class ExchangeUsage:
         is_stream = outcome.is_stream and target is not None
         dialect = self._config.providers[target.provider].wire_dialect if target and is_stream else ""
         used = estimate_usage(outcome, self._prompt_tokens, dialect)
-        cost = self._prices.cost(target, used) if target else None
+        # Each call has its own prices: they depend on the target, and some on the length of the prompt.
+        calls = [(target, used, self._prices.cost(target, used) if target else None)]
+        for other in outcome.others:
+            usage = estimate_other(other, self._prompt_tokens)
+            calls.append((other.target, usage, self._prices.cost(other.target, usage)))
+        total, cost = _add_up(calls)
         if self._reservation is not None:
-            self._accounts.ledger.settle(self._reservation, build_amount(used, cost or 0))
+            self._accounts.ledger.settle(self._reservation, build_amount(total, cost or 0))
+        for each in dict.fromkeys(call[0] for call in calls):
+            counts = self._build_counts(outcome, *_add_up([call for call in calls if call[0] == each]))
+            # An exchange is one request, which its last target has answered.
+            counts = counts if each == target else msgspec.structs.replace(counts, requests=0, failures=0)
+            self._add_statistics(each, outcome, counts)
+        return total, cost
+
+    def _add_statistics(
+        self, target: TargetName | None, outcome: ExchangeOutcome, counts: UsageCounts
+    ) -> None:
         usage_key = UsageKey(
             0,
             self._caller.id,
@@ -117,9 +135,7 @@ class ExchangeUsage:
             outcome.agent,
             outcome.role,
         )
-        counts = self._build_counts(outcome, used, cost)
         self._accounts.ledger.add_usage(usage_key, counts, is_settled=self._reservation is not None)
-        return used, cost
 
     def _estimate_amounts(
         self, read_request: Callable[[], Request], targets: Sequence[TargetName]
@@ -172,6 +188,15 @@ class ExchangeUsage:
             unpriced=int(cost is None and outcome.was_accepted),
             cost=cost or 0,
         )
+
+
+def _add_up(calls: Sequence[tuple[TargetName | None, Usage, int | None]]) -> tuple[Usage, int | None]:
+    """The usage and the cost of all calls; None as cost if that of one is unknown."""
+    used = calls[0][1]
+    for _, usage, _ in calls[1:]:
+        used = used.add(usage)
+    costs = [cost for _, _, cost in calls if cost is not None]
+    return used, sum(costs) if len(costs) == len(calls) else None
 
 
 def _clean_name(name: str) -> str:

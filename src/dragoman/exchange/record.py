@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from dragoman.accounts.estimates import ExchangeOutcome
+from dragoman.accounts.estimates import ExchangeOutcome, OtherCall
 from dragoman.accounts.keys import Caller
 from dragoman.config.provider import TargetName
 from dragoman.dialects.registry import dialect_named
@@ -100,8 +100,8 @@ class ExchangeRecord:
         self.upstream_id = ""
         #: The upstream's session that answered, if it keeps any.
         self.session = ""
-        #: Prompt tokens of all rounds but the last.
-        self.earlier_input = 0
+        #: The calls that upstreams answered besides the last one: earlier rounds.
+        self.other_calls: list[OtherCall] = []
         #: The tokens used, reported or estimated.
         self.used = Usage()
         #: In micro-dollars; None if the price is unknown.
@@ -110,6 +110,18 @@ class ExchangeRecord:
     @property
     def failure(self) -> Failure | None:
         return self.refused or self.broken
+
+    @property
+    def spent_tokens(self) -> int:
+        """The tokens of all calls so far."""
+        usage = self.tally.usage if self.tally else None
+        return sum(other.usage.total for other in self.other_calls) + (usage.total if usage else 0)
+
+    def end_round(self) -> None:
+        """Keep the usage of the prompt of a round, which the next round's replaces."""
+        usage = self.tally.usage if self.tally else None
+        if usage is not None and self.target is not None:
+            self.other_calls.append(OtherCall(self.target, usage.select_prompt()))
 
     @property
     def role(self) -> str:
@@ -241,7 +253,7 @@ def build_outcome(record: ExchangeRecord, received_bytes: int) -> ExchangeOutcom
         was_accepted=is_answered or (record.is_cancelled and record.tries > 0),
         is_finished=is_finished,
         has_failed=record.ending in ("failed", "truncated"),
-        earlier_input=record.earlier_input,
+        others=tuple(record.other_calls),
         received_bytes=received_bytes,
         is_stream=record.stream,
         agent=record.identity.known_agent,

@@ -95,11 +95,10 @@ class UpstreamCall:
 
     async def _run_tools(self) -> None:
         """Run the gateway's own tools. If the client has calls of its own to run, the reply ends here."""
-        request, usage = self._target_request, self._record.tally.usage if self._record.tally else None
+        request = self._target_request
         if self._tools is None:
             return
-        spent = self._record.earlier_input + (usage.total if usage else 0)
-        runs = await self._tools.run(request.unanswered, spent)
+        runs = await self._tools.run(request.unanswered, self._record.spent_tokens)
         self._record.tool_runs = self._tools.runs
         request.add_results([result for result, _ in runs], [block for _, run in runs for block in run.shown])
         if self._whole_reply is not None:
@@ -128,8 +127,7 @@ class UpstreamCall:
 
     async def _call_again(self) -> Failure | None:
         """Continue the same reply with the model's answer to the next round."""
-        usage = self._record.tally.usage if self._record.tally else None
-        self._record.earlier_input += (usage.input or 0) if usage else 0
+        self._record.end_round()
         body = self._target_request.build_next_body()
         reply = self._reply or self._whole_reply
         if reply is not None:

@@ -33,6 +33,8 @@ replace = msgspec.structs.replace
 
 #: Counts that add up over the rounds. Each prompt contains the earlier ones: of the others the last counts.
 _GENERATED = ("output", "reasoning", "audio_output", "web_searches")
+#: Parts of a prompt. A round that does not report one has none of it, whatever an earlier round had.
+_CACHED = ("cache_read", "cache_write", "cache_write_long")
 
 
 class WithheldCall(msgspec.Struct, frozen=True):
@@ -186,6 +188,8 @@ def _add_usage(one: Usage | None, other: Usage | None) -> Usage | None:
     if one is None or other is None:
         return one or other
     counts = {name: _add(getattr(one, name), getattr(other, name)) for name in _GENERATED}
+    if other.input is not None:
+        counts |= {name: 0 for name in _CACHED if getattr(other, name) is None and getattr(one, name)}
     return replace(other, **counts)
 
 

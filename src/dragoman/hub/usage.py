@@ -5,6 +5,8 @@ None means "not reported", which differs from zero. Reports are cumulative: a la
 that it has and keeps the others.
 """
 
+from typing import Any
+
 import msgspec
 
 
@@ -39,5 +41,19 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
             changes["extras"] = {**self.extras, **later.extras}
         return msgspec.structs.replace(self, **changes) if changes else self
 
+    def add(self, other: "Usage") -> "Usage":
+        """The sum of two replies, without extras. A count that neither reports stays unknown."""
+        counts: dict[str, Any] = {}
+        for name in _COUNTS:
+            one, two = getattr(self, name), getattr(other, name)
+            counts[name] = two if one is None else one + (two or 0)
+        return Usage(**counts)
+
+    def select_prompt(self) -> "Usage":
+        """The counts of the prompt alone."""
+        return Usage(**{name: getattr(self, name) for name in PROMPT_COUNTS})
+
 
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "extras")
+#: The counts that describe the prompt. All others add up over the rounds of a reply.
+PROMPT_COUNTS = ("input", "cache_read", "cache_write", "cache_write_long", "tool_input", "audio_input")
