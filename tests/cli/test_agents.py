@@ -13,6 +13,7 @@ from dragoman.cli.agents import (
     GatewayAccess,
     ModelLimits,
     bypass_proxies,
+    is_session,
     prepare_launch,
 )
 from dragoman.cli.connection import build_access, gateway_url
@@ -388,3 +389,25 @@ def test_what_gemini_cli_creates_in_its_private_home_is_kept(tmp_path: Path) -> 
     assert (user / ".gemini" / "trustedFolders.json").read_text("utf-8") == '{"/p": "TRUST_FOLDER"}'
     assert (user / ".gemini" / "tmp" / "session").read_text("utf-8") == "s"
     assert (user / ".gemini" / "settings.json").read_text("utf-8") == "{}"
+
+
+@pytest.mark.rule("M6")
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("claude", (), True),
+        ("claude", ("--allowedTools", "Bash"), True),
+        ("claude", ("fix the tests",), True),
+        ("claude", ("-p", "hi"), False),
+        ("claude", ("--verbose", "--print", "hi"), False),
+        ("claude", ("mcp", "list"), False),
+        ("codex", ("exec", "fix the tests"), False),
+        ("codex", ("--full-auto",), True),
+        ("gemini", ("--yolo", "-p", "hi"), False),
+        ("opencode", ("run", "fix the tests"), False),
+    ],
+)
+def test_only_a_session_with_a_person_can_be_resumed(
+    name: str, arguments: tuple[str, ...], expected: bool
+) -> None:
+    assert is_session(AGENTS[name], arguments) is expected

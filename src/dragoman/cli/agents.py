@@ -132,6 +132,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     #: Arguments that resume a session. The command that the agent itself prints at its end does not work: the
     #: private files are gone by then.
     resume: str = ""
+    #: Arguments with which the agent answers one prompt and ends.
+    headless: tuple[str, ...] = ()
     #: What to do after some exit codes of the agent whose reason it does not show.
     exit_hints: dict[int, str] = {}
     #: Merges the launch with arguments, variables and settings of the user that would replace each other.
@@ -320,6 +322,7 @@ AGENTS: dict[str, Agent] = {
         default_model="claude-opus-5-5",
         other_models=("claude-sonnet-5-5", "claude-haiku-5-5"),
         resume="--continue",
+        headless=("-p", "--print"),
         merge_own=_merge_claude,
         add_status_line=add_status_line,
         describe_settings=_describe_claude_settings,
@@ -339,6 +342,7 @@ AGENTS: dict[str, Agent] = {
         build_launch=_launch_gemini,
         default_model="gemini-3.5-flash-lite",
         resume="--resume latest",
+        headless=("-p", "--prompt"),
         exit_hints={
             55: "Gemini CLI does not trust this folder: add --skip-trust, or start it once without -p"
         },
@@ -351,6 +355,13 @@ AGENTS: dict[str, Agent] = {
         resume="--continue",
     ),
 }
+
+
+def is_session(agent: Agent, arguments: tuple[str, ...]) -> bool:
+    """Whether the agent works as a session with a person: with options or a prompt, not as a subcommand."""
+    first = arguments[0] if arguments else "-"
+    # A prompt in one argument has several words, a subcommand has one.
+    return (first.startswith("-") or " " in first) and not set(agent.headless).intersection(arguments)
 
 
 def prepare_launch(launch: AgentLaunch, folder: Path, environment: Mapping[str, str]) -> AgentLaunch:

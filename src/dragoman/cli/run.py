@@ -21,6 +21,7 @@ from dragoman.cli.agents import (
     AgentLaunch,
     GatewayAccess,
     bypass_proxies,
+    is_session,
     prepare_launch,
 )
 from dragoman.cli.connection import (
@@ -113,7 +114,7 @@ def run(
         code = _run_agent(program, planned, own)
     if code in chosen.exit_hints:
         click.echo(f"hint: {chosen.exit_hints[code]}", err=True)
-    if chosen.resume and not own and sys.stdin.isatty():
+    if chosen.resume and is_session(chosen, own) and sys.stdin.isatty():
         click.echo(f"to resume this session: {program_name()} run {agent} {chosen.resume}", err=True)
     sys.exit(code)
 
