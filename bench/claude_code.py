@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.e2e.claude_code import CALCULATE, Caller
-from tests.e2e.stage import Stage
+from tests.e2e.environment import Environment
 from tests.e2e.upstream.script import Turn, Use
 
 FIRSTS = 3
@@ -25,15 +25,15 @@ def claude_code_report() -> list[str]:
     if find_spec("claude_agent_sdk") is None:
         return ["Claude Code: not measured, because the extra dragoman[claude-code] is not installed"]
     with tempfile.TemporaryDirectory() as folder:
-        stage = Stage(Path(folder))
-        stage.open()
-        caller = Caller(stage)
+        environment = Environment(Path(folder))
+        environment.open()
+        caller = Caller(environment)
         caller.client = caller.new_client()
         try:
             return _measured(caller)
         finally:
             caller.client.close()
-            stage.close()
+            environment.close()
 
 
 def _measured(caller: Caller) -> list[str]:
@@ -53,7 +53,7 @@ def _first(caller: Caller, model: str, *, settled: bool = False) -> float:
     talk = caller.talk([Turn(text="Hello.")], model=model)
     if settled:
         # The next process is started while the last one answers; a caller rarely comes sooner than this.
-        caller.stage.wait(2.0)
+        caller.environment.wait(2.0)
     return _timed(lambda: talk.say("hello", tools=[CALCULATE]))
 
 

@@ -25,7 +25,7 @@ from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.fold import Reply, fold
-from tests.exchange.speech import CHAT_HEAD, CHAT_START, CHAT_STREAM, CHAT_WHOLE, chat_text, data
+from tests.exchange.sample_replies import CHAT_HEAD, CHAT_START, CHAT_STREAM, CHAT_WHOLE, chat_text, data
 from tests.server.running import Connected, Got, config_for, running
 from tests.toy_dialect import DIALECT
 from tests.upstream.byte_server import (

@@ -26,7 +26,7 @@ REQUEST = ReservationRequest(
 )
 
 
-def scene(path: Path, act: Callable[[UsageLedger], Awaitable[None]]) -> None:
+def run_with_ledger(path: Path, act: Callable[[UsageLedger], Awaitable[None]]) -> None:
     async def main() -> None:
         storage = SqliteStorage(path, ACCOUNTS_SCHEMA)
         ledger = UsageLedger(storage, lambda: NOW)
@@ -72,7 +72,7 @@ def test_a_settled_reservation_is_free_for_the_next_request_at_once(path: Path) 
         second = await admitted(ledger)
         ledger.settle(second, Amount(20, 0))
 
-    scene(path, act)
+    run_with_ledger(path, act)
     assert held(path).used["day"] == Amount(30, 0)
 
 
@@ -88,7 +88,7 @@ def test_a_client_that_disconnects_during_the_reservation_keeps_nothing(path: Pa
                 await asyncio.sleep(0.01)
         ledger.settle(outcome, Amount(1, 0))
 
-    scene(path, act)
+    run_with_ledger(path, act)
     assert held(path).used["day"] == Amount(1, 0)
     assert held(path).reserved["day"] == Amount()
 
@@ -102,7 +102,7 @@ def test_no_request_is_admitted_while_the_file_cannot_be_read(path: Path) -> Non
         assert (caught.value.status, "state.db" in caught.value.message) == (503, False)
         execute(path, "ALTER TABLE gone RENAME TO reservations")
 
-    scene(path, act)
+    run_with_ledger(path, act)
 
 
 def test_a_settlement_that_could_not_be_written_is_written_later(path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_settlement_that_could_not_be_written_is_written_later(path: Path) -> 
         await ledger.flush()
         assert held(path).reserved["day"] == Amount()
 
-    scene(path, act)
+    run_with_ledger(path, act)
     assert held(path).used["day"] == Amount(10, 0)
 
 
@@ -129,7 +129,7 @@ def test_statistics_are_written_together_and_none_is_lost(path: Path) -> None:
             )
         assert not path.exists()
 
-    scene(path, act)
+    run_with_ledger(path, act)
     storage = SqliteStorage(path, ACCOUNTS_SCHEMA)
     rows = storage.run_now(lambda transaction: read_usage(transaction, ["key"]))
     storage.close_now()
@@ -156,7 +156,7 @@ def test_a_closed_ledger_releases_its_open_reservations(path: Path) -> None:
     async def act(ledger: UsageLedger) -> None:
         await admitted(ledger)
 
-    scene(path, act)
+    run_with_ledger(path, act)
     assert held(path).reserved["day"] == Amount()
     assert held(path).used["day"] == Amount(5, 0)
     connection: sqlite3.Connection = connect(path, ACCOUNTS_SCHEMA)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from dragoman.cli.agents import AGENTS
 from dragoman.cli.main import COMMANDS, root
 from tests.cli.run_command import dragoman
-from tests.records.scene import CLAUDE, RecordedGateway, ask
+from tests.records.recorded_gateway import CLAUDE, RecordedGateway, ask
 
 EXAMPLE = """\
 [server]
@@ -185,10 +185,10 @@ def recorded_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     state.mkdir(parents=True)
 
     async def record() -> None:
-        scene = RecordedGateway(state)
+        recorded = RecordedGateway(state)
         headers = {**CLAUDE, "x-claude-code-session-id": "0a1b-session"}
-        await scene.send(ask([{"role": "user", "content": "hello"}]), headers=headers)
-        await asyncio.to_thread(scene.recorder.close)
+        await recorded.send(ask([{"role": "user", "content": "hello"}]), headers=headers)
+        await asyncio.to_thread(recorded.recorder.close)
 
     asyncio.run(record())
     return home

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.dialects.registry import DIALECTS, dialect_named
-from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM, GEMINI_STREAM, RESPONSES_CREATED, data, event
+from tests.exchange.sample_replies import (
+    ANTHROPIC_STREAM,
+    CHAT_STREAM,
+    GEMINI_STREAM,
+    RESPONSES_CREATED,
+    data,
+    event,
+)
 from tests.sse import read_frames
 
 RESPONSES_STREAM = (

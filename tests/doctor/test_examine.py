@@ -16,7 +16,7 @@ from dragoman.doctor.probes import PROBES
 from tests.doctor import defective as d
 from tests.doctor.defective import Scripted
 from tests.exchange.clock import run
-from tests.exchange.twin import Script, ScriptedUpstream
+from tests.exchange.fakes import Script, ScriptedUpstream
 
 TARGET = TargetName("up", "mock")
 UP = Provider(

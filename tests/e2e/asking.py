@@ -17,8 +17,8 @@ Json = dict[str, Any]
 SECONDS = 20.0
 
 
-class Told(msgspec.Struct, kw_only=True):
-    """What the client was told."""
+class ClientReply(msgspec.Struct, kw_only=True):
+    """What the client received."""
 
     status: int = 0
     headers: dict[str, str] = {}
@@ -107,122 +107,122 @@ def request(dialect: str, model: str, prompt: str, *, stream: bool) -> tuple[str
     return PATHS[dialect], body
 
 
-async def ask(dialect: str, url: str, model: str, prompt: str, *, stream: bool = True) -> Told:
+async def ask(dialect: str, url: str, model: str, prompt: str, *, stream: bool = True) -> ClientReply:
     path, body = request(dialect, model, prompt, stream=stream)
-    told = Told()
+    reply = ClientReply()
     headers = {"authorization": f"Bearer {CLIENT_KEY}", "anthropic-version": "2023-06-01"}
     if dialect == "gemini":
         headers = {"x-goog-api-key": CLIENT_KEY}
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session:
         try:
             async with session.post(url + path, json=body, headers=headers) as response:
-                told.status = response.status
-                told.headers = {name.lower(): value for name, value in response.headers.items()}
+                reply.status = response.status
+                reply.headers = {name.lower(): value for name, value in response.headers.items()}
                 async for piece in response.content.iter_any():
-                    told.raw += piece
+                    reply.raw += piece
         except aiohttp.ClientError:
-            told.broke = True
-    understand(dialect, told, stream=stream)
-    return told
+            reply.broke = True
+    understand(dialect, reply, stream=stream)
+    return reply
 
 
-def understand(dialect: str, told: Told, *, stream: bool) -> None:
-    if told.status == 200 and stream:
-        for value in frames(told):
-            _READERS[dialect](told, value)
+def understand(dialect: str, reply: ClientReply, *, stream: bool) -> None:
+    if reply.status == 200 and stream:
+        for value in frames(reply):
+            _READERS[dialect](reply, value)
         if dialect == "openai_chat":
-            told.is_finished = told.is_finished and b"data: [DONE]" in told.raw
+            reply.is_finished = reply.is_finished and b"data: [DONE]" in reply.raw
         return
     try:
-        body = msgspec.json.decode(told.raw)
+        body = msgspec.json.decode(reply.raw)
     except msgspec.DecodeError:
-        told.error = f"status {told.status} and a body that is no JSON: {told.raw[:200]!r}"
+        reply.error = f"status {reply.status} and a body that is no JSON: {reply.raw[:200]!r}"
         return
-    if told.status == 200:
-        _WHOLES[dialect](told, body)
+    if reply.status == 200:
+        _WHOLES[dialect](reply, body)
     else:
-        _error(told, body)
+        _error(reply, body)
 
 
-def frames(told: Told) -> Iterator[Json]:
+def frames(reply: ClientReply) -> Iterator[Json]:
     """The JSON objects of a stream."""
-    for frame in told.raw.replace(b"\r\n", b"\n").split(b"\n\n"):
+    for frame in reply.raw.replace(b"\r\n", b"\n").split(b"\n\n"):
         for line in frame.split(b"\n"):
             if not line.startswith(b"data: ") or line == b"data: [DONE]":
                 continue
             try:
                 yield msgspec.json.decode(line[6:])
             except msgspec.DecodeError:
-                told.garbled = [*told.garbled, line.decode()]
+                reply.garbled = [*reply.garbled, line.decode()]
 
 
-def _error(told: Told, body: Json) -> None:
+def _error(reply: ClientReply, body: Json) -> None:
     error = body["error"]
-    told.error = str(error["message"]) or "an error without a message"
-    told.error_kind = str(error.get("status") or error.get("code") or error.get("type"))
+    reply.error = str(error["message"]) or "an error without a message"
+    reply.error_kind = str(error.get("status") or error.get("code") or error.get("type"))
 
 
-def _read_anthropic(told: Told, event: Json) -> None:
+def _read_anthropic(reply: ClientReply, event: Json) -> None:
     match event["type"]:
         case "content_block_start" if event["content_block"]["type"] == "tool_use":
-            told.calls = [*told.calls, (event["content_block"]["name"], {})]
+            reply.calls = [*reply.calls, (event["content_block"]["name"], {})]
         case "content_block_delta" if event["delta"]["type"] == "text_delta":
-            told.text += event["delta"]["text"]
+            reply.text += event["delta"]["text"]
         case "message_delta":
-            told.stop = event["delta"]["stop_reason"]
+            reply.stop = event["delta"]["stop_reason"]
         case "message_stop":
-            told.is_finished = True
+            reply.is_finished = True
         case "error":
-            _error(told, event)
+            _error(reply, event)
 
 
-def _read_chat(told: Told, chunk: Json) -> None:
+def _read_chat(reply: ClientReply, chunk: Json) -> None:
     if "error" in chunk:
-        return _error(told, chunk)
+        return _error(reply, chunk)
     for choice in chunk["choices"]:
-        told.text += choice["delta"].get("content") or ""
+        reply.text += choice["delta"].get("content") or ""
         for entry in choice["delta"].get("tool_calls") or []:
             if entry.get("id"):
-                told.calls = [*told.calls, (entry["function"]["name"], {})]
+                reply.calls = [*reply.calls, (entry["function"]["name"], {})]
         if choice["finish_reason"]:
-            told.stop = choice["finish_reason"]
-            told.is_finished = True
+            reply.stop = choice["finish_reason"]
+            reply.is_finished = True
     return None
 
 
-def _read_responses(told: Told, event: Json) -> None:
+def _read_responses(reply: ClientReply, event: Json) -> None:
     match event["type"]:
         case "response.output_text.delta":
-            told.text += event["delta"]
+            reply.text += event["delta"]
         case "response.output_item.done" if event["item"]["type"] == "function_call":
             item = event["item"]
-            told.calls = [*told.calls, (item["name"], msgspec.json.decode(item["arguments"]))]
+            reply.calls = [*reply.calls, (item["name"], msgspec.json.decode(item["arguments"]))]
         case "response.completed" | "response.incomplete":
-            told.is_finished = True
+            reply.is_finished = True
             details = event["response"]["incomplete_details"] or {}
-            told.stop = details.get("reason", "completed")
+            reply.stop = details.get("reason", "completed")
         case "response.failed":
-            _error(told, event["response"])
+            _error(reply, event["response"])
         case "error":
-            _error(told, {"error": event})
+            _error(reply, {"error": event})
 
 
-def _read_gemini(told: Told, chunk: Json) -> None:
+def _read_gemini(reply: ClientReply, chunk: Json) -> None:
     if "error" in chunk:
-        return _error(told, chunk)
+        return _error(reply, chunk)
     for candidate in chunk.get("candidates", []):
         for part in (candidate.get("content") or {}).get("parts") or []:
             if "functionCall" in part:
-                told.calls = [*told.calls, (part["functionCall"]["name"], part["functionCall"]["args"])]
+                reply.calls = [*reply.calls, (part["functionCall"]["name"], part["functionCall"]["args"])]
             elif not part.get("thought"):
-                told.text += part.get("text", "")
+                reply.text += part.get("text", "")
         if candidate.get("finishReason"):
-            told.stop = candidate["finishReason"]
-            told.is_finished = True
+            reply.stop = candidate["finishReason"]
+            reply.is_finished = True
     return None
 
 
-_READERS: dict[str, Callable[[Told, Json], None]] = {
+_READERS: dict[str, Callable[[ClientReply, Json], None]] = {
     "anthropic": _read_anthropic,
     "openai_chat": _read_chat,
     "openai_responses": _read_responses,
@@ -230,28 +230,28 @@ _READERS: dict[str, Callable[[Told, Json], None]] = {
 }
 
 
-def _whole_anthropic(told: Told, body: Json) -> None:
-    told.text = "".join(block["text"] for block in body["content"] if block["type"] == "text")
-    told.stop, told.is_finished = body["stop_reason"], True
+def _whole_anthropic(reply: ClientReply, body: Json) -> None:
+    reply.text = "".join(block["text"] for block in body["content"] if block["type"] == "text")
+    reply.stop, reply.is_finished = body["stop_reason"], True
 
 
-def _whole_chat(told: Told, body: Json) -> None:
+def _whole_chat(reply: ClientReply, body: Json) -> None:
     choice = body["choices"][0]
-    told.text = choice["message"]["content"] or ""
-    told.stop, told.is_finished = choice["finish_reason"], True
+    reply.text = choice["message"]["content"] or ""
+    reply.stop, reply.is_finished = choice["finish_reason"], True
 
 
-def _whole_responses(told: Told, body: Json) -> None:
+def _whole_responses(reply: ClientReply, body: Json) -> None:
     parts = [part for item in body["output"] if item["type"] == "message" for part in item["content"]]
-    told.text = "".join(part["text"] for part in parts)
-    told.stop, told.is_finished = body["status"], body["status"] == "completed"
+    reply.text = "".join(part["text"] for part in parts)
+    reply.stop, reply.is_finished = body["status"], body["status"] == "completed"
 
 
-def _whole_gemini(told: Told, body: Json) -> None:
-    _read_gemini(told, body)
+def _whole_gemini(reply: ClientReply, body: Json) -> None:
+    _read_gemini(reply, body)
 
 
-_WHOLES: dict[str, Callable[[Told, Json], None]] = {
+_WHOLES: dict[str, Callable[[ClientReply, Json], None]] = {
     "anthropic": _whole_anthropic,
     "openai_chat": _whole_chat,
     "openai_responses": _whole_responses,

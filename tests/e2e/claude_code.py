@@ -13,8 +13,8 @@ import aiohttp
 import msgspec
 import openai
 
+from tests.e2e.environment import Environment
 from tests.e2e.gateway import Gateway
-from tests.e2e.stage import Stage
 from tests.e2e.upstream.conversation import Conversation
 from tests.e2e.upstream.script import Grip, Step
 
@@ -86,15 +86,15 @@ class Heard(msgspec.Struct, kw_only=True):
 class Caller:
     """Knows the gateway, and opens talks."""
 
-    def __init__(self, stage: Stage, gateway: Gateway | None = None) -> None:
-        self.stage = stage
-        inner = stage.gateway_to("anthropic", keeps_model=True)
-        self.gateway = gateway or stage.gateway("claude-code", config(inner.url))
+    def __init__(self, environment: Environment, gateway: Gateway | None = None) -> None:
+        self.environment = environment
+        inner = environment.gateway_to("anthropic", keeps_model=True)
+        self.gateway = gateway or environment.gateway("claude-code", config(inner.url))
         #: A client that stays open from one request to the next, for whoever measures time.
         self.client: openai.OpenAI | None = None
 
     def talk(self, steps: Sequence[Step], *, model: str = MODEL, streams: bool = False) -> "Talk":
-        conversation = self.stage.upstream.open(steps, GRIPS)
+        conversation = self.environment.upstream.open(steps, GRIPS)
         return Talk(self, conversation, model, streams=streams)
 
     def new_client(self, api_key: str = "caller") -> openai.OpenAI:
@@ -107,7 +107,7 @@ class Caller:
         return counts
 
     def admin(self, method: str, path: str) -> Any:
-        return self.stage.run(_admin(self.gateway, method, path))
+        return self.environment.run(_admin(self.gateway, method, path))
 
 
 async def _admin(gateway: Gateway, method: str, path: str) -> Any:
@@ -170,7 +170,7 @@ class Talk:
         }
 
     def result_heard(self, call: Any) -> str:
-        """What the model was last told about a call."""
+        """The last result of a call that the model received."""
         for message in self.heard[-1]:
             for block in message["content"] if isinstance(message["content"], list) else []:
                 if block.get("tool_use_id") == call.id:
@@ -183,7 +183,7 @@ class Talk:
         for _ in range(200):
             if self.caller.counts(self.model)[counted] >= count:
                 return
-            self.caller.stage.wait(0.05)
+            self.caller.environment.wait(0.05)
         raise AssertionError(f"{counted} never came to {count}")
 
     def say(self, text: str, **options: Any) -> Heard:
@@ -256,20 +256,20 @@ def _heard(completion: Any, headers: Any) -> Heard:
 class Host:
     """A gateway of a test's own, which it may end and start again on the same files."""
 
-    def __init__(self, stage: Stage, folder: Path) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, folder: Path) -> None:
+        self._environment = environment
         self._folder = folder
-        self._config = config(stage.gateway_to("anthropic", keeps_model=True).url)
+        self._config = config(environment.gateway_to("anthropic", keeps_model=True).url)
         self.gateway = self._started()
 
     def _started(self) -> Gateway:
         gateway = Gateway(self._config, self._folder)
-        self._stage.run(gateway.start())
+        self._environment.run(gateway.start())
         return gateway
 
     @property
     def caller(self) -> Caller:
-        return Caller(self._stage, self.gateway)
+        return Caller(self._environment, self.gateway)
 
     @property
     def processes(self) -> list[int]:
@@ -281,18 +281,18 @@ class Host:
         return list(self._folder.glob(".local/state/dragoman/claude-code/gateway-*"))
 
     def restart(self, *, killed: bool = False) -> None:
-        self._stage.run(self.gateway.kill() if killed else self.gateway.stop())
+        self._environment.run(self.gateway.kill() if killed else self.gateway.stop())
         self.gateway = self._started()
 
     def close(self) -> None:
-        self._stage.run(self.gateway.stop())
+        self._environment.run(self.gateway.stop())
 
 
-def until(stage: Stage, holds: object) -> None:
+def until(environment: Environment, holds: object) -> None:
     """Wait until something is the case."""
     assert callable(holds)
     for _ in range(200):
         if holds():
             return
-        stage.wait(0.05)
+        environment.wait(0.05)
     raise AssertionError("it never came to pass")

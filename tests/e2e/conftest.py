@@ -1,15 +1,15 @@
-"""The stage on which the end-to-end tests play, one to each test process."""
+"""The environment of the end-to-end tests, one for each test process."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.stage import Stage
+from tests.e2e.environment import Environment
 
 
 @pytest.fixture(scope="session")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    stage = Stage(tmp_path_factory.mktemp("stage"))
-    stage.open()
-    yield stage
-    stage.close()
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+    environment = Environment(tmp_path_factory.mktemp("environment"))
+    environment.open()
+    yield environment
+    environment.close()

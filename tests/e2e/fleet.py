@@ -17,7 +17,7 @@ from dragoman.storage.database import StorageError
 from dragoman.storage.port import Work
 from dragoman.storage.postgres import PostgresOptions, PostgresStorage
 from tests.e2e.gateway import Gateway
-from tests.exchange.speech import CHAT_WHOLE
+from tests.exchange.sample_replies import CHAT_WHOLE
 
 Result = TypeVar("Result")
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from dragoman.hub.blocks import ToolCall
+from tests.e2e.agent_scenario import prepare
 from tests.e2e.bad_model import (
     LAST_WORDS,
     BadModel,
@@ -24,10 +25,9 @@ from tests.e2e.bad_model import (
     wrong_case,
 )
 from tests.e2e.clients.claude import CLAUDE_CODE
-from tests.e2e.clients.client import CLIENT_KEY, Client, Errand, Outcome
+from tests.e2e.clients.client import CLIENT_KEY, AgentTask, Client, Outcome
 from tests.e2e.clients.codex import CODEX_PLAIN
-from tests.e2e.stage import Stage
-from tests.e2e.tour import prepare
+from tests.e2e.environment import Environment
 from tests.governance.harvest.running import harvested
 
 TEMPLATES = tomllib.loads(
@@ -83,7 +83,7 @@ guard = [{ name = "no-deleting", command = ["rm"], verdict = "deny", reason = "n
 FORBIDDEN = "echo deleted >> trail.txt; rm -f notes.txt"
 
 
-def told(kind: str, template: str, wish: Wish) -> Said:
+def reply(kind: str, template: str, wish: Wish) -> Said:
     """The call as a family of models writes it, in plain text."""
     ways = {"json": wish.arguments, "raw": wish.command, "python": repr(wish.command)}
     named = template.replace("search", wish.tool).replace("query", wish.argument)
@@ -97,7 +97,7 @@ def by_family() -> dict[str, Slip]:
     for kind, templates in TEMPLATES.items():
         for family, template in templates.items():
             if family != "auto":
-                found.setdefault(family, partial(told, kind, template))
+                found.setdefault(family, partial(reply, kind, template))
     return found
 
 
@@ -127,11 +127,11 @@ def forbidden(wish: Wish) -> Said:
 
 
 @pytest.fixture(scope="module")
-def model(stage: Stage) -> Iterator[BadModel]:
+def model(environment: Environment) -> Iterator[BadModel]:
     model = BadModel()
-    stage.run(model.start())
+    environment.run(model.start())
     yield model
-    stage.run(model.stop())
+    environment.run(model.stop())
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -147,20 +147,26 @@ class Work(msgspec.Struct, frozen=True):
 
 
 def work(
-    stage: Stage, model: BadModel, agent: Client, slips: Sequence[Slip], home: Path, *, harvest: str
+    environment: Environment,
+    model: BadModel,
+    agent: Client,
+    slips: Sequence[Slip],
+    home: Path,
+    *,
+    harvest: str,
 ) -> Work:
     """Let the agent do a job of one command for each slip."""
     governed = [GOVERNED.format(harvest=each) for each in ("auto", *NAMED)]
     routes = [*governed, CONTRACT, GUARDED] if harvest else [UNGOVERNED]
     config = PROVIDER.format(url=model.url) + "".join(routes)
-    gateway = stage.gateway(f"bad-{'governed' if harvest else 'ungoverned'}", config)
+    gateway = environment.gateway(f"bad-{'governed' if harvest else 'ungoverned'}", config)
     unheard: dict[Slip, str] = {dies: "echo half >> trail.txt; echo never", forbidden: FORBIDDEN}
     words = [f"word-{number}" for number, slip in enumerate(slips) if slip not in unheard]
     left = iter(words)
     commands = [unheard.get(slip) or f"echo {next(left)} >> trail.txt" for slip in slips]
     job = model.hire(slips, commands, agent.grips)
     project = prepare(home)
-    errand = Errand(
+    task = AgentTask(
         url=gateway.url,
         key=CLIENT_KEY,
         prompt=f"This is {job.key}. Do what is to be done.",
@@ -170,9 +176,9 @@ def work(
     )
 
     async def run() -> Outcome:
-        return await agent.run(agent, errand)
+        return await agent.run(agent, task)
 
-    outcome = stage.run(run())
+    outcome = environment.run(run())
     trail = project / "trail.txt"
     return Work(outcome, trail.read_text("utf-8").split() if trail.exists() else [], words)
 
@@ -180,11 +186,11 @@ def work(
 @pytest.mark.parametrize("kind", ["slips", "wrappers"])
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 def test_with_governance_the_agent_finishes_a_job_of_every_slip_and_wrapper(
-    stage: Stage, model: BadModel, agent: Client, kind: str, tmp_path: Path
+    environment: Environment, model: BadModel, agent: Client, kind: str, tmp_path: Path
 ) -> None:
     """In jobs of their own: a server that makes calls itself is not harvested under `auto`."""
     slips = [*SLIPS.values(), dies] if kind == "slips" else [FAMILIES[family] for family in PLAIN]
-    done = work(stage, model, agent, slips, tmp_path / "home", harvest="auto")
+    done = work(environment, model, agent, slips, tmp_path / "home", harvest="auto")
     assert done.trail == done.wanted
     assert done.is_done, done.outcome.output[-2000:]
 
@@ -192,27 +198,27 @@ def test_with_governance_the_agent_finishes_a_job_of_every_slip_and_wrapper(
 @pytest.mark.parametrize("family", NAMED)
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 def test_with_its_family_named_the_agent_finishes_too(
-    stage: Stage, model: BadModel, agent: Client, family: str, tmp_path: Path
+    environment: Environment, model: BadModel, agent: Client, family: str, tmp_path: Path
 ) -> None:
-    done = work(stage, model, agent, [FAMILIES[family]] * 2, tmp_path / "home", harvest=family)
+    done = work(environment, model, agent, [FAMILIES[family]] * 2, tmp_path / "home", harvest=family)
     assert done.is_done, (done.trail, done.outcome.output[-2000:])
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 def test_a_model_without_function_calling_drives_the_agent(
-    stage: Stage, model: BadModel, agent: Client, tmp_path: Path
+    environment: Environment, model: BadModel, agent: Client, tmp_path: Path
 ) -> None:
-    done = work(stage, model, agent, [FAMILIES["hermes"]] * 3, tmp_path / "home", harvest="contract")
+    done = work(environment, model, agent, [FAMILIES["hermes"]] * 3, tmp_path / "home", harvest="contract")
     assert done.is_done, (done.trail, done.outcome.output[-2000:])
 
 
 @pytest.mark.rule("R87")
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 def test_a_denied_command_never_runs_and_the_model_goes_on(
-    stage: Stage, model: BadModel, agent: Client, tmp_path: Path
+    environment: Environment, model: BadModel, agent: Client, tmp_path: Path
 ) -> None:
     slips = [proper, forbidden, proper, forbidden, forbidden, proper]
-    done = work(stage, model, agent, slips, tmp_path / "home", harvest="guarded")
+    done = work(environment, model, agent, slips, tmp_path / "home", harvest="guarded")
     assert done.is_done, (done.trail, done.outcome.output[-2000:])
     assert "deleted" not in done.trail
 
@@ -220,7 +226,7 @@ def test_a_denied_command_never_runs_and_the_model_goes_on(
 @pytest.mark.parametrize("name", [*SLIPS, "told"])
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 def test_without_governance_each_slip_alone_spoils_the_job(
-    stage: Stage, model: BadModel, agent: Client, name: str, tmp_path: Path
+    environment: Environment, model: BadModel, agent: Client, name: str, tmp_path: Path
 ) -> None:
     slip = SLIPS.get(name, FAMILIES["hermes"])
-    assert not work(stage, model, agent, [slip] * 2, tmp_path / "home", harvest="").is_done
+    assert not work(environment, model, agent, [slip] * 2, tmp_path / "home", harvest="").is_done

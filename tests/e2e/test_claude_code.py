@@ -12,13 +12,13 @@ import openai
 import pytest
 
 from tests.e2e.claude_code import CALCULATE, LOOK_UP, MODEL, PIXEL, Caller, Talk, tool
-from tests.e2e.stage import Stage
+from tests.e2e.environment import Environment
 from tests.e2e.upstream.script import Turn, Use
 
 
 @pytest.fixture
-def caller(stage: Stage) -> Caller:
-    return Caller(stage)
+def caller(environment: Environment) -> Caller:
+    return Caller(environment)
 
 
 SUM = (Turn(uses=(Use("calculate", "123 + 456"),)), Turn(text="The result is 579."))
@@ -51,10 +51,10 @@ def test_a_call_and_its_result_are_one_session(caller: Caller, streams: bool, fo
 
 
 @pytest.mark.rule("R107", "R108", "C21", "C23", "D10")
-def test_a_streamed_call_has_one_id_and_its_order(stage: Stage, caller: Caller) -> None:
+def test_a_streamed_call_has_one_id_and_its_order(environment: Environment, caller: Caller) -> None:
     talk = caller.talk(SUM)
     talk.history = [{"role": "user", "content": f"{talk.key}: add"}]
-    raw = stage.run(talk.raw_stream([CALCULATE]))
+    raw = environment.run(talk.raw_stream([CALCULATE]))
     assert raw.endswith("data: [DONE]\n\n")
     chunks = [msgspec.json.decode(line[6:]) for line in raw.splitlines() if line.startswith("data: {")]
     assert len({chunk["id"] for chunk in chunks}) == 1
@@ -88,7 +88,7 @@ def test_schemas_arrive_word_for_word(caller: Caller) -> None:
     talk = caller.talk([Turn(text="Hello.")])
     talk.say("hello", tools=[{"type": "function", "function": measure}, CALCULATE])
     tools = talk.conversation.turns[-1].body["tools"]
-    assert [told["name"] for told in tools] == ["mcp__gateway__calculate", "mcp__gateway__measure"]
+    assert [reply["name"] for reply in tools] == ["mcp__gateway__calculate", "mcp__gateway__measure"]
     assert (tools[1]["description"], tools[1]["input_schema"]) == (measure["description"], schema)
 
 

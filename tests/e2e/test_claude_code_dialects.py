@@ -11,7 +11,7 @@ import pytest
 from google import genai
 
 from tests.e2e.claude_code import MODEL, Caller, Talk
-from tests.e2e.stage import Stage
+from tests.e2e.environment import Environment
 from tests.e2e.upstream.script import Turn, Use
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "claude-code-backend.md"
@@ -25,8 +25,8 @@ ABOUT: Any = {"name": "calculate", "description": "Calculates."}
 
 
 @pytest.fixture
-def talk(stage: Stage) -> Talk:
-    return Caller(stage).talk(SUM)
+def talk(environment: Environment) -> Talk:
+    return Caller(environment).talk(SUM)
 
 
 def _same_process(talk: Talk, before: int) -> bool:
@@ -110,8 +110,8 @@ def test_the_example_in_the_documentation_works_as_it_stands(talk: Talk) -> None
 
 
 @pytest.mark.parametrize("keeps_thoughts", [True, False], ids=["kept", "dropped"])
-def test_a_replay_goes_on_with_thoughts_or_without(stage: Stage, keeps_thoughts: bool) -> None:
-    caller = Caller(stage)
+def test_a_replay_goes_on_with_thoughts_or_without(environment: Environment, keeps_thoughts: bool) -> None:
+    caller = Caller(environment)
     ask = Turn(reasoning="Adding comes first.", uses=(Use("calculate", "123 + 456"),))
     talk = caller.talk([ask, SUM[1]], model="narrow")
     history: list[Any] = [{"role": "user", "content": f"{talk.key}: add 123 and 456"}]

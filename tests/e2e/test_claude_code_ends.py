@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from tests.e2e.claude_code import CALCULATE, LOOK_UP, PIXEL, Caller, Host, Talk, processes, until
-from tests.e2e.stage import Stage
+from tests.e2e.environment import Environment
 from tests.e2e.upstream.script import Turn, Use
 
 SUM = (Turn(uses=(Use("calculate", "123 + 456"),)), Turn(text="The result is 579."))
@@ -18,13 +18,13 @@ PICTURE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PI
 
 
 @pytest.fixture
-def caller(stage: Stage) -> Caller:
-    return Caller(stage)
+def caller(environment: Environment) -> Caller:
+    return Caller(environment)
 
 
 @pytest.fixture
-def host(stage: Stage, tmp_path: Path) -> Iterator[Host]:
-    host = Host(stage, tmp_path / "gateway")
+def host(environment: Environment, tmp_path: Path) -> Iterator[Host]:
+    host = Host(environment, tmp_path / "gateway")
     yield host
     host.close()
 
@@ -36,23 +36,25 @@ def park(caller: Caller, model: str = "") -> tuple[Talk, Any]:
 
 
 @pytest.mark.rule("D1")
-def test_a_session_that_an_operator_ends_calls_no_model(stage: Stage, caller: Caller) -> None:
+def test_a_session_that_an_operator_ends_calls_no_model(environment: Environment, caller: Caller) -> None:
     talk, asked = park(caller)
     process = caller.admin("GET", f"/admin/sessions/{asked.session}")["process"]
     caller.admin("DELETE", f"/admin/sessions/{asked.session}")
-    until(stage, lambda: not Path(f"/proc/{process}").exists())
+    until(environment, lambda: not Path(f"/proc/{process}").exists())
     assert len(talk.heard) == 1
 
 
 @pytest.mark.rule("D1")
-def test_a_session_that_expires_or_is_evicted_calls_no_model(stage: Stage, caller: Caller) -> None:
+def test_a_session_that_expires_or_is_evicted_calls_no_model(
+    environment: Environment, caller: Caller
+) -> None:
     expired, asked = park(caller, "forgetful")
     process = caller.admin("GET", f"/admin/sessions/{asked.session}")["process"]
-    until(stage, lambda: not Path(f"/proc/{process}").exists())
+    until(environment, lambda: not Path(f"/proc/{process}").exists())
     evicted, asked = park(caller, "narrow")
     process = caller.admin("GET", f"/admin/sessions/{asked.session}")["process"]
     park(caller, "narrow")
-    until(stage, lambda: not Path(f"/proc/{process}").exists())
+    until(environment, lambda: not Path(f"/proc/{process}").exists())
     assert (len(expired.heard), len(evicted.heard)) == (1, 1)
 
 
@@ -64,23 +66,25 @@ def test_a_gateway_that_stops_calls_no_model(host: Host) -> None:
 
 
 @pytest.mark.rule("D2")
-def test_pictures_are_deleted_with_the_session(stage: Stage, host: Host, tmp_path: Path) -> None:
+def test_pictures_are_deleted_with_the_session(environment: Environment, host: Host, tmp_path: Path) -> None:
     caller = host.caller
     talk = caller.talk(SUM)
     talk.history = [
         {"role": "user", "content": [{"type": "text", "text": f"{talk.key}: add 123 and 456"}, PICTURE]}
     ]
     asked = talk.send(tools=[CALCULATE])
-    environment = Path(f"/proc/{host.processes[0]}/environ").read_bytes().decode().split("\0")
-    values = dict(line.split("=", 1) for line in environment if "=" in line)
+    variables = Path(f"/proc/{host.processes[0]}/environ").read_bytes().decode().split("\0")
+    values = dict(line.split("=", 1) for line in variables if "=" in line)
     assert Path(values["TMPDIR"]).is_relative_to(tmp_path), "temporary files are the session's own"
     assert list(Path(values["TMPDIR"]).rglob("*.png")), "Claude Code writes pictures to its temporary folder"
     caller.admin("DELETE", f"/admin/sessions/{asked.session}")
-    until(stage, lambda: not Path(values["TMPDIR"]).exists())
+    until(environment, lambda: not Path(values["TMPDIR"]).exists())
 
 
 @pytest.mark.rule("D4")
-def test_processes_that_are_dropped_while_they_start_leave_no_folders(stage: Stage, host: Host) -> None:
+def test_processes_that_are_dropped_while_they_start_leave_no_folders(
+    environment: Environment, host: Host
+) -> None:
     def greet(number: int) -> None:
         tools = [{**CALCULATE, "function": {**CALCULATE["function"], "description": f"Number {number}."}}]
         host.caller.talk([Turn(text="Hello.")], model="prepared").say("hello", tools=tools)
@@ -92,7 +96,7 @@ def test_processes_that_are_dropped_while_they_start_leave_no_folders(stage: Sta
         folders = [path for folder in host.folders for path in folder.iterdir() if path.is_dir()]
         return len(folders) == len(host.processes)
 
-    until(stage, is_clean)
+    until(environment, is_clean)
     assert "Traceback" not in (host.gateway.folder / "log.txt").read_text("utf-8")
     assert "never retrieved" not in (host.gateway.folder / "log.txt").read_text("utf-8")
 

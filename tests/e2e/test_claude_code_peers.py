@@ -11,34 +11,34 @@ import pytest
 from dragoman.peers.forwarding import ForwardedRequest, build_headers
 from tests import postgres
 from tests.e2e.claude_code import CALCULATE, Caller, Heard, Talk, config
+from tests.e2e.environment import Environment
 from tests.e2e.gateway import Gateway
-from tests.e2e.stage import Stage
-from tests.e2e.test_claude_code_lives import SUM
+from tests.e2e.test_claude_code_lifetimes import SUM
 
 
 class Pair:
     """Two gateways that share a state."""
 
-    def __init__(self, stage: Stage, folder: Path, url: str) -> None:
-        inner = stage.gateway_to("anthropic", keeps_model=True)
+    def __init__(self, environment: Environment, folder: Path, url: str) -> None:
+        inner = environment.gateway_to("anthropic", keeps_model=True)
         text = f'[state]\nurl = "{url}"\ntimeout = 20.0\n' + config(inner.url)
-        self._stage = stage
+        self._environment = environment
         self.url = url
         self.folders = [folder / name for name in ("first", "second")]
         self.gateways = [Gateway(text, each) for each in self.folders]
         for gateway in self.gateways:
-            stage.run(gateway.start())
-        self.callers = [Caller(stage, gateway) for gateway in self.gateways]
+            environment.run(gateway.start())
+        self.callers = [Caller(environment, gateway) for gateway in self.gateways]
 
     def close(self) -> None:
         for gateway in self.gateways:
-            self._stage.run(gateway.stop())
+            self._environment.run(gateway.stop())
 
 
 @pytest.fixture
-def pair(stage: Stage, tmp_path: Path) -> Iterator[Pair]:
+def pair(environment: Environment, tmp_path: Path) -> Iterator[Pair]:
     url = postgres.create_schema()
-    pair = Pair(stage, tmp_path, url)
+    pair = Pair(environment, tmp_path, url)
     yield pair
     pair.close()
     postgres.drop_schema(url)
@@ -79,7 +79,7 @@ def ask_and_move(pair: Pair) -> tuple[Talk, Heard]:
     return talk, asked
 
 
-def test_a_parked_call_is_answered_through_another_gateway(stage: Stage, pair: Pair) -> None:
+def test_a_parked_call_is_answered_through_another_gateway(environment: Environment, pair: Pair) -> None:
     async def post(headers: dict[str, str], body: bytes = b"x") -> int:
         async with (
             aiohttp.ClientSession() as session,
@@ -89,13 +89,13 @@ def test_a_parked_call_is_answered_through_another_gateway(stage: Stage, pair: P
 
     talk, asked = ask_and_move(pair)
     # Only gateways with the same state may send results.
-    assert stage.run(post({})) == 403
+    assert environment.run(post({})) == 403
     signed = {"x-dragoman-date": "1", "x-dragoman-digest": "0" * 64, "x-dragoman-signature": "0" * 64}
-    assert stage.run(post(signed)) == 403
+    assert environment.run(post(signed)) == 403
     # A request that was recorded on its way has no effect when it comes again.
-    body, headers = stage.run(sign_request(pair.url))
-    assert [stage.run(post(headers, body)) for _ in range(3)] == [404, 403, 403]
-    assert stage.run(post(headers, body + b"x")) == 400
+    body, headers = environment.run(sign_request(pair.url))
+    assert [environment.run(post(headers, body)) for _ in range(3)] == [404, 403, 403]
+    assert environment.run(post(headers, body + b"x")) == 400
     answered = talk.send()
     assert (answered.content, answered.session) == ("The result is 579.", asked.session)
     assert len(talk.heard) == 2
@@ -105,9 +105,9 @@ def test_a_parked_call_is_answered_through_another_gateway(stage: Stage, pair: P
     assert talk.problems == []
 
 
-def test_a_parked_call_of_a_gateway_that_was_killed_is_replayed(stage: Stage, pair: Pair) -> None:
+def test_a_parked_call_of_a_gateway_that_was_killed_is_replayed(environment: Environment, pair: Pair) -> None:
     talk, asked = ask_and_move(pair)
-    stage.run(pair.gateways[0].kill())
+    environment.run(pair.gateways[0].kill())
     # The session's name was issued by the other gateway.
     answered = talk.send(session=asked.session)
     assert answered.content == "The result is 579."
@@ -115,13 +115,13 @@ def test_a_parked_call_of_a_gateway_that_was_killed_is_replayed(stage: Stage, pa
     assert pair.callers[1].counts()["replayed"] == 1
 
 
-def test_all_workers_answer_the_calls_of_a_session(stage: Stage, tmp_path: Path) -> None:
+def test_all_workers_answer_the_calls_of_a_session(environment: Environment, tmp_path: Path) -> None:
     """Each request is a new connection, which the system gives to any of the workers."""
-    inner = stage.gateway_to("anthropic", keeps_model=True)
+    inner = environment.gateway_to("anthropic", keeps_model=True)
     gateway = Gateway(f"[server]\nworkers = 2\n{config(inner.url)}", tmp_path)
-    stage.run(gateway.start())
+    environment.run(gateway.start())
     try:
-        caller = Caller(stage, gateway)
+        caller = Caller(environment, gateway)
         talk = caller.talk([*[SUM[0]] * 8, SUM[1]])
         asked = talk.say("add 123 and 456", tools=[CALCULATE])
         for _ in range(8):
@@ -133,4 +133,4 @@ def test_all_workers_answer_the_calls_of_a_session(stage: Stage, tmp_path: Path)
         counts = caller.counts()
         assert (counts["spawned"], counts["replayed"], counts["continued"]) == (1, 0, 8)
     finally:
-        stage.run(gateway.stop())
+        environment.run(gateway.stop())

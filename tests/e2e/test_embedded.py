@@ -4,27 +4,29 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.agent_scenario import NOTES, prepare
 from tests.e2e.clients.claude import AGENT_SDK
-from tests.e2e.clients.client import CLIENT_KEY, Client, Errand, Outcome
+from tests.e2e.clients.client import CLIENT_KEY, AgentTask, Client, Outcome
 from tests.e2e.clients.js_apps import AI_SDK_APPS, JS_APPS
 from tests.e2e.clients.python_apps import PYTHON_APPS
 from tests.e2e.clients.roster import AGENTS
-from tests.e2e.stage import Stage
-from tests.e2e.tour import NOTES, prepare
+from tests.e2e.environment import Environment
 
 CLIENTS = (*AGENTS, AGENT_SDK, *PYTHON_APPS, *JS_APPS, *AI_SDK_APPS)
 
 
-async def _run(client: Client, errand: Errand) -> Outcome:
-    return await client.run(client, errand)
+async def _run(client: Client, task: AgentTask) -> Outcome:
+    return await client.run(client, task)
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-def test_an_agent_works_with_the_embedded_model(client: Client, stage: Stage, tmp_path: Path) -> None:
-    gateway = stage.gateway("embedded", "")
+def test_an_agent_works_with_the_embedded_model(
+    client: Client, environment: Environment, tmp_path: Path
+) -> None:
+    gateway = environment.gateway("embedded", "")
     home = tmp_path / "home"
     project = prepare(home)
-    errand = Errand(
+    task = AgentTask(
         url=gateway.url,
         key=CLIENT_KEY,
         prompt=f"read {project / 'notes.txt'} then run echo embedded > trail.txt",
@@ -32,7 +34,7 @@ def test_an_agent_works_with_the_embedded_model(client: Client, stage: Stage, tm
         project=project,
         model=client.model,
     )
-    outcome = stage.run(_run(client, errand))
+    outcome = environment.run(_run(client, task))
     assert outcome.exit == 0, outcome.output + gateway.tail()
     assert NOTES in outcome.text
     assert (project / "trail.txt").read_text(encoding="utf-8") == "embedded\n"

@@ -6,8 +6,8 @@ import aiohttp
 import pytest
 
 from tests.e2e.clients.client import CLIENT_KEY
+from tests.e2e.environment import Environment, leaks
 from tests.e2e.gateway import Gateway
-from tests.e2e.stage import Stage, leaks
 from tests.e2e.upstream.server import UPSTREAM_KEY
 
 
@@ -23,13 +23,15 @@ async def _first_words(folder: Path) -> tuple[int, int]:
     return status, exit_status
 
 
-def test_a_client_may_connect_as_soon_as_the_address_is_reported(stage: Stage, tmp_path: Path) -> None:
-    status, _ = stage.run(_first_words(tmp_path))
+def test_a_client_may_connect_as_soon_as_the_address_is_reported(
+    environment: Environment, tmp_path: Path
+) -> None:
+    status, _ = environment.run(_first_words(tmp_path))
     assert status == 200
 
 
-def test_an_interrupt_ends_the_gateway_without_complaint(stage: Stage, tmp_path: Path) -> None:
-    _, exit_status = stage.run(_first_words(tmp_path))
+def test_an_interrupt_ends_the_gateway_without_complaint(environment: Environment, tmp_path: Path) -> None:
+    _, exit_status = environment.run(_first_words(tmp_path))
     assert exit_status == 0
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.agent_scenario import prepare
 from tests.e2e.clients.claude import CLAUDE_CODE
-from tests.e2e.clients.client import CLIENT_KEY, Client, Errand, Outcome
+from tests.e2e.clients.client import CLIENT_KEY, AgentTask, Client, Outcome
 from tests.e2e.clients.codex import CODEX_PLAIN
 from tests.e2e.clients.gemini import GEMINI_CLI
+from tests.e2e.environment import Environment
 from tests.e2e.gateway import Gateway
-from tests.e2e.stage import Stage
 from tests.e2e.text_only_model import TextOnlyModel
-from tests.e2e.tour import prepare
 
 PROGRAM = Path(__file__).resolve().parent.parent / "gateway_tools" / "mcp_program.py"
 CONFIG = """\
@@ -49,32 +49,32 @@ AGENTS = pytest.mark.parametrize("client", [CLAUDE_CODE, CODEX_PLAIN], ids=lambd
 
 
 @pytest.fixture(scope="module")
-def model(stage: Stage) -> Iterator[TextOnlyModel]:
+def model(environment: Environment) -> Iterator[TextOnlyModel]:
     model = TextOnlyModel()
-    stage.run(model.start())
+    environment.run(model.start())
     yield model
-    stage.run(model.stop())
+    environment.run(model.stop())
 
 
 @pytest.fixture
-def gateway(stage: Stage, model: TextOnlyModel) -> Gateway:
+def gateway(environment: Environment, model: TextOnlyModel) -> Gateway:
     model.requests.clear()
     config = CONFIG.format(url=model.url, python=sys.executable, program=PROGRAM)
-    return stage.gateway("tools", config)
+    return environment.gateway("tools", config)
 
 
-def send(stage: Stage, client: Client, gateway: Gateway, home: Path, prompt: str) -> Outcome:
+def send(environment: Environment, client: Client, gateway: Gateway, home: Path, prompt: str) -> Outcome:
     """Run an agent with a prompt, in a folder with a picture."""
     project = prepare(home)
     prompt = prompt.replace("pixel.png", str(project / "pixel.png"))
-    errand = Errand(
+    task = AgentTask(
         url=gateway.url, key=CLIENT_KEY, prompt=prompt, home=home, project=project, model=client.model
     )
 
     async def run() -> Outcome:
-        return await client.run(client, errand)
+        return await client.run(client, task)
 
-    outcome = stage.run(run())
+    outcome = environment.run(run())
     assert outcome.exit == 0, outcome.output + gateway.tail()
     return outcome
 
@@ -82,9 +82,9 @@ def send(stage: Stage, client: Client, gateway: Gateway, home: Path, prompt: str
 @pytest.mark.rule("R77", "R78")
 @AGENTS
 def test_an_agent_answers_from_the_words_of_the_model_that_sees(
-    client: Client, stage: Stage, gateway: Gateway, model: TextOnlyModel, tmp_path: Path
+    client: Client, environment: Environment, gateway: Gateway, model: TextOnlyModel, tmp_path: Path
 ) -> None:
-    outcome = send(stage, client, gateway, tmp_path / "home", "PICTURE: describe pixel.png please.")
+    outcome = send(environment, client, gateway, tmp_path / "home", "PICTURE: describe pixel.png please.")
     assert "a purple heron" in outcome.text, outcome.output + gateway.tail()
     assert not any("image_url" in str(body["messages"]) for body in model.requests)
     assert "look_at_image" not in outcome.text
@@ -93,9 +93,9 @@ def test_an_agent_answers_from_the_words_of_the_model_that_sees(
 @pytest.mark.rule("H28", "P40")
 @pytest.mark.parametrize("client", [CLAUDE_CODE, CODEX_PLAIN, GEMINI_CLI], ids=lambda client: client.name)
 def test_an_agent_searches_the_web_and_gets_cited_results(
-    client: Client, stage: Stage, gateway: Gateway, model: TextOnlyModel, tmp_path: Path
+    client: Client, environment: Environment, gateway: Gateway, model: TextOnlyModel, tmp_path: Path
 ) -> None:
-    outcome = send(stage, client, gateway, tmp_path / "home", "SEARCH the web for dragomans.")
+    outcome = send(environment, client, gateway, tmp_path / "home", "SEARCH the web for dragomans.")
     assert "https://example.org/dragoman" in outcome.text, outcome.output + gateway.tail()
     searches = [line for line in gateway.log if "web_search" in line]
     assert searches, gateway.tail()
@@ -106,20 +106,20 @@ def test_an_agent_searches_the_web_and_gets_cited_results(
 
 @pytest.mark.rule("P40")
 def test_a_search_without_an_engine_ends_with_a_clear_message(
-    stage: Stage, model: TextOnlyModel, tmp_path: Path
+    environment: Environment, model: TextOnlyModel, tmp_path: Path
 ) -> None:
     config = CONFIG.format(url=model.url, python=sys.executable, program=PROGRAM)
-    bare = stage.gateway("no-tools", config.partition("[tools.image]")[0])
-    outcome = send(stage, CLAUDE_CODE, bare, tmp_path / "home", "SEARCH the web for dragomans.")
+    bare = environment.gateway("no-tools", config.partition("[tools.image]")[0])
+    outcome = send(environment, CLAUDE_CODE, bare, tmp_path / "home", "SEARCH the web for dragomans.")
     assert "the gateway has no search engine" in outcome.text, outcome.output + bare.tail()
 
 
 @pytest.mark.rule("R77")
 @AGENTS
 def test_an_agent_uses_a_tool_that_only_the_gateway_knows(
-    client: Client, stage: Stage, gateway: Gateway, model: TextOnlyModel, tmp_path: Path
+    client: Client, environment: Environment, gateway: Gateway, model: TextOnlyModel, tmp_path: Path
 ) -> None:
     pytest.importorskip("mcp", reason="the extra mcp comes with the clients")
-    outcome = send(stage, client, gateway, tmp_path / "home", "NOTE: what is the code word?")
+    outcome = send(environment, client, gateway, tmp_path / "home", "NOTE: what is the code word?")
     assert "The note k1 says: the code word is heron." in outcome.text, outcome.output + gateway.tail()
     assert "notes__lookup" not in outcome.output

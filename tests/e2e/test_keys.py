@@ -16,7 +16,7 @@ from dragoman.accounts.store import Charges, add_charge, charge
 from tests.cli.run_command import dragoman
 from tests.cli.test_real_agents import AGENTS, BINARIES, CLIENTS, VARIABLES
 from tests.e2e.gateway import Gateway
-from tests.exchange.speech import CHAT_WHOLE
+from tests.exchange.sample_replies import CHAT_WHOLE
 from tests.server.keyholder import KeyHolder
 from tests.upstream.byte_server import ByteServer, Pause, eventually, reply
 
@@ -82,8 +82,8 @@ def test_a_key_made_and_revoked_by_the_command_is_noticed_by_a_running_gateway(t
                 await until(lambda: ask(session, gateway, key), 401)
             finally:
                 assert await gateway.stop() == 0
-            told = await command(tmp_path, "usage", "--json")
-            assert {each["key"] for each in told} == {"(no key)", "ci"}
+            printed = await command(tmp_path, "usage", "--json")
+            assert {each["key"] for each in printed} == {"(no key)", "ci"}
 
     run(scenario)
 
@@ -117,9 +117,9 @@ def test_a_budget_survives_a_gateway_that_is_killed(tmp_path: Path) -> None:
             await again.start()
             try:
                 assert await ask(session, again, key, max_tokens=4_800) == 200
-                told = await command(tmp_path, "keys", "show", "ci", "--json")
-                assert 3 * USED < told["used"]["day"]["tokens"] < 3 * USED + 100
-                assert told["reserved"]["day"]["tokens"] == 0
+                printed = await command(tmp_path, "keys", "show", "ci", "--json")
+                assert 3 * USED < printed["used"]["day"]["tokens"] < 3 * USED + 100
+                assert printed["reserved"]["day"]["tokens"] == 0
             finally:
                 await again.stop()
 
@@ -150,9 +150,9 @@ def test_a_budget_holds_for_two_hundred_at_once_also_when_the_gateway_is_killed_
                 while 200 in statuses:
                     statuses = await asyncio.gather(*(ask(session, again, key) for _ in range(200)))
                     assert set(statuses) <= {200, 429}
-                told = await command(tmp_path, "keys", "show", "ci", "--json")
-                assert budget <= told["used"]["day"]["tokens"] < budget + USED
-                assert told["reserved"]["day"]["tokens"] == 0
+                printed = await command(tmp_path, "keys", "show", "ci", "--json")
+                assert budget <= printed["used"]["day"]["tokens"] < budget + USED
+                assert printed["reserved"]["day"]["tokens"] == 0
             finally:
                 await again.stop()
 

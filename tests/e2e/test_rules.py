@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.e2e.agent_scenario import LAST_WORDS, prepare, run_scenario
 from tests.e2e.clients.claude import CLAUDE_CODE, GRIPS, open_session
-from tests.e2e.clients.client import CLIENT_KEY, Client, Errand, Outcome, write
+from tests.e2e.clients.client import CLIENT_KEY, AgentTask, Client, Outcome, write
 from tests.e2e.clients.codex import CODEX_PLAIN
 from tests.e2e.clients.gemini import GEMINI_CLI
+from tests.e2e.environment import Environment
 from tests.e2e.gateway import Gateway
-from tests.e2e.stage import Stage
-from tests.e2e.tour import LAST_WORDS, prepare, visit
 from tests.e2e.upstream.script import Grip, Step, Turn, Use
 from tests.e2e.upstream.server import UPSTREAM_KEY
 
@@ -65,14 +65,14 @@ target = "lead"
 """
 
 
-def configure(stage: Stage, rules: str) -> str:
+def configure(environment: Environment, rules: str) -> str:
     parts = ['[server]\nping = 5.0\n\n[records]\nrecord = "bodies"\n']
     for name, dialect in PROVIDERS.items():
         # The lead's provider is like the vendor itself: the client's bytes and its credential arrive there.
         own = (
             'auth = "client"\ngovernance.tools = "live"' if name == "lead" else f'api_key = "{UPSTREAM_KEY}"'
         )
-        url = stage.upstream.base_url(dialect, name)
+        url = environment.upstream.base_url(dialect, name)
         parts.append(f'[providers.{name}]\ndialect = "{dialect}"\nbase_url = "{url}"\n{own}\n')
     return "\n".join(parts) + rules
 
@@ -98,9 +98,9 @@ def explain_session(gateway: Gateway) -> list[tuple[str, str, str]]:
     turns = run_dragoman(gateway, "records", "show", "last")["list"]
     found = []
     for turn in turns:
-        told = run_dragoman(gateway, "explain", "last", str(turn["number"]))
-        target = told["targets"][0].partition("/")[0] if told["targets"] else ""
-        found.append((told["rule"], told["traits"]["class"], target))
+        reply = run_dragoman(gateway, "explain", "last", str(turn["number"]))
+        target = reply["targets"][0].partition("/")[0] if reply["targets"] else ""
+        found.append((reply["rule"], reply["traits"]["class"], target))
     return found
 
 
@@ -117,7 +117,7 @@ SUMMARY = "<summary>The notes say marzipan.</summary>"
 
 
 @pytest.mark.rule("R119", "R120", "R123", "R134")
-def test_claude_code_uses_five_providers_in_one_session(stage: Stage, tmp_path: Path) -> None:
+def test_claude_code_uses_five_providers_in_one_session(environment: Environment, tmp_path: Path) -> None:
     """A person works in the terminal, with a login that only the lead's provider may see."""
     home, project = tmp_path / "home", prepare(tmp_path / "home")
     (project / "CLAUDE.md").write_text("Team role: hydra:lead\nBe brief.\n", encoding="utf-8")
@@ -138,14 +138,14 @@ def test_claude_code_uses_five_providers_in_one_session(stage: Stage, tmp_path: 
         "chores": [Turn(text=SUMMARY)],
     }
     client = msgspec.structs.replace(CLAUDE_CODE, grips={**GRIPS, "agent": AGENT, "search": SEARCH})
-    gateway = stage.gateway("rules", configure(stage, RULES))
-    conversation = stage.upstream.open(steps, client.grips)
+    gateway = environment.gateway("rules", configure(environment, RULES))
+    conversation = environment.upstream.open(steps, client.grips)
     # The sub-agent and the search have prompts of their own, which must name the conversation too.
     steps["lead"][:0] = [
         Turn(uses=(Use("search", f"{conversation.key} marzipan"),)),
         Turn(uses=(Use("agent", f"This is {conversation.key}. Read the notes."),)),
     ]
-    errand = Errand(
+    task = AgentTask(
         url=gateway.url,
         key=LOGIN,
         prompt=f"This is {conversation.key}. Do what is to be done.",
@@ -153,8 +153,8 @@ def test_claude_code_uses_five_providers_in_one_session(stage: Stage, tmp_path: 
         project=project,
         model=client.model,
     )
-    stage.upstream.keys.add(LOGIN)
-    stage.run(work_in_terminal(errand))
+    environment.upstream.keys.add(LOGIN)
+    environment.run(work_in_terminal(task))
     assert conversation.refusals == conversation.problems == []
     # Each rule led to its provider, and `dragoman explain` names the same rule for each recorded request.
     decided = find_decisions(gateway)
@@ -186,10 +186,10 @@ DECISIONS = {
 }
 
 
-async def work_in_terminal(errand: Errand) -> None:
-    async with open_session(errand) as terminal:
+async def work_in_terminal(task: AgentTask) -> None:
+    async with open_session(task) as terminal:
         await terminal.see("bypass permissions on")
-        await terminal.enter(errand.prompt)
+        await terminal.enter(task.prompt)
         await terminal.see(LAST_WORDS)
         terminal.forget()
         await terminal.enter("/compact")
@@ -220,12 +220,14 @@ target = "eyes/vision"
     ids=["codex", "gemini-cli"],
 )
 def test_codex_and_gemini_cli_trigger_their_rules(
-    client: Client, rule: str, provider: str, stage: Stage, tmp_path: Path
+    client: Client, rule: str, provider: str, environment: Environment, tmp_path: Path
 ) -> None:
-    gateway = stage.gateway("other-rules", configure(stage, OTHERS))
-    tour = visit(stage, client, gateway.url, CLIENT_KEY, tmp_path / "home", steps=(Turn(text=LAST_WORDS),))
-    assert tour.outcome.exit == 0, tour.outcome.output
-    assert {each.provider for each in tour.conversation.turns} == {provider}, gateway.tail()
+    gateway = environment.gateway("other-rules", configure(environment, OTHERS))
+    run = run_scenario(
+        environment, client, gateway.url, CLIENT_KEY, tmp_path / "home", steps=(Turn(text=LAST_WORDS),)
+    )
+    assert run.outcome.exit == 0, run.outcome.output
+    assert {each.provider for each in run.conversation.turns} == {provider}, gateway.tail()
     assert (rule, "turn", provider) in explain_session(gateway)
 
 
@@ -235,20 +237,20 @@ TEMPLATE = "You are a coding agent of this server."
 @pytest.mark.rule("C24")
 @pytest.mark.parametrize("client", [CODEX_PLAIN, CLAUDE_CODE], ids=["codex", "claude-code"])
 def test_a_server_that_expects_its_own_instructions_gets_them(
-    client: Client, stage: Stage, tmp_path: Path
+    client: Client, environment: Environment, tmp_path: Path
 ) -> None:
-    url = stage.upstream.base_url("openai_responses", "plan")
+    url = environment.upstream.base_url("openai_responses", "plan")
     facts = f'models."*".instructions = "{TEMPLATE}"\napi_key = "{UPSTREAM_KEY}"'
     provider = f'[providers.plan]\ndialect = "openai_responses"\nbase_url = "{url}"\n{facts}\n'
-    gateway = stage.gateway("template", f'default = "plan"\n{provider}')
+    gateway = environment.gateway("template", f'default = "plan"\n{provider}')
     steps = (Turn(uses=(Use("run", "echo seen >> trail.txt"),)), Turn(text=LAST_WORDS))
-    tour = visit(stage, client, gateway.url, CLIENT_KEY, tmp_path / "home", steps=steps)
-    assert (tour.outcome.exit, tour.trail()) == (0, ["seen"]), tour.outcome.output
-    assert {each.body["instructions"] for each in tour.conversation.turns} == {TEMPLATE}
+    run = run_scenario(environment, client, gateway.url, CLIENT_KEY, tmp_path / "home", steps=steps)
+    assert (run.outcome.exit, run.trail()) == (0, ["seen"]), run.outcome.output
+    assert {each.body["instructions"] for each in run.conversation.turns} == {TEMPLATE}
     # The agent's own system text is still there.
-    texts = [str(each.body["input"]) for each in tour.conversation.turns]
+    texts = [str(each.body["input"]) for each in run.conversation.turns]
     assert all("'developer'" in text and len(text) > 10_000 for text in texts)
 
 
-async def _run(client: Client, errand: Errand) -> Outcome:
-    return await client.run(client, errand)
+async def _run(client: Client, task: AgentTask) -> Outcome:
+    return await client.run(client, task)

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.agent_scenario import prepare
 from tests.e2e.clients.claude import CLAUDE_CODE
-from tests.e2e.clients.client import CLIENT_KEY, Client, Errand, Outcome
+from tests.e2e.clients.client import CLIENT_KEY, AgentTask, Client, Outcome
 from tests.e2e.clients.codex import CODEX_PATCHING
 from tests.e2e.clients.gemini import GEMINI_CLI
 from tests.e2e.clients.opencode import OPENCODE
-from tests.e2e.stage import Stage
-from tests.e2e.tour import prepare
+from tests.e2e.environment import Environment
 from tests.e2e.upstream.conversation import Conversation
 from tests.e2e.upstream.script import Turn, Use
 
@@ -21,11 +21,11 @@ HOPS = ("anthropic", "gemini", "openai_responses", "openai_chat", "anthropic")
 SLOW_HOPS = 3
 
 
-async def _run(client: Client, errand: Errand) -> Outcome:
-    return await client.run(client, errand)
+async def _run(client: Client, task: AgentTask) -> Outcome:
+    return await client.run(client, task)
 
 
-def hop(client: Client, stage: Stage, number: int, home: Path) -> tuple[Outcome, Conversation]:
+def hop(client: Client, environment: Environment, number: int, home: Path) -> tuple[Outcome, Conversation]:
     """One prompt of the session, with the hop's own model."""
     script = (
         Turn(
@@ -35,9 +35,9 @@ def hop(client: Client, stage: Stage, number: int, home: Path) -> tuple[Outcome,
         ),
         Turn(text=f"Word {number} is left.", reasoning="That was all."),
     )
-    conversation = stage.upstream.open(script, client.grips)
-    errand = Errand(
-        url=stage.gateway_to(HOPS[number]).url,
+    conversation = environment.upstream.open(script, client.grips)
+    task = AgentTask(
+        url=environment.gateway_to(HOPS[number]).url,
         key=CLIENT_KEY,
         prompt=f"This is {conversation.key}. Leave word {number}.",
         home=home,
@@ -45,17 +45,19 @@ def hop(client: Client, stage: Stage, number: int, home: Path) -> tuple[Outcome,
         model=client.model,
         resumes=number > 0,
     )
-    return stage.run(_run(client, errand)), conversation
+    return environment.run(_run(client, task)), conversation
 
 
 @pytest.mark.rule("H1", "P23", "P44", "P48", "R119")
 @pytest.mark.parametrize("client", AGENTS, ids=lambda client: client.name)
-def test_a_session_goes_on_with_models_of_other_vendors(client: Client, stage: Stage, tmp_path: Path) -> None:
+def test_a_session_goes_on_with_models_of_other_vendors(
+    client: Client, environment: Environment, tmp_path: Path
+) -> None:
     home = tmp_path / "home"
     project = prepare(home)
     hops = SLOW_HOPS if client in OPENCODE else len(HOPS)
     for number in range(hops):
-        outcome, conversation = hop(client, stage, number, home)
+        outcome, conversation = hop(client, environment, number, home)
         where = f"hop {number} to {HOPS[number]}"
         assert conversation.refusals + conversation.problems == [], where
         assert outcome.exit == 0, where + outcome.output

@@ -101,11 +101,11 @@ class Scenario:
     async def end(self) -> None:
         await self.release()
         await wait_until(self.is_written)
-        everywhere = list(range(len(self.fleet.gateways)))
+        run_all_pairs = list(range(len(self.fleet.gateways)))
         before = -1
         while before != self.answered:
             before = self.answered
-            for place in everywhere:
+            for place in run_all_pairs:
                 await self.ask([place])
         await wait_until(self.is_written)
         used = (await self.fleet.read_account(self.name)).used["day"].tokens
@@ -196,14 +196,16 @@ def test_the_clock_of_the_database_decides_limits_per_minute_and_ends_of_keys(
 
     async def act() -> None:
         fleet = running.fleet
-        everywhere = range(len(fleet.gateways))
+        run_all_pairs = range(len(fleet.gateways))
         key = await fleet.create_key(name := f"paced{len(fleet.gateways)}", Limits(requests_per_minute=4))
-        statuses = [await fleet.ask(place, key, name) for _ in range(6) for place in everywhere]
+        statuses = [await fleet.ask(place, key, name) for _ in range(6) for place in run_all_pairs]
         # A minute may end meanwhile on a machine that is very slow; a clock of a day would admit all.
         assert statuses[:4] == [200] * 4
         assert 429 in statuses
         ending = await fleet.create_key(f"ending{len(fleet.gateways)}", expires_in=3_600.0)
-        assert [await fleet.ask(place, ending, "ending") for place in everywhere] == [200] * len(everywhere)
+        assert [await fleet.ask(place, ending, "ending") for place in run_all_pairs] == [200] * len(
+            run_all_pairs
+        )
 
     running.run(act())
 

@@ -84,9 +84,9 @@ def test_a_budget_holds_for_three_gateways_also_when_one_is_killed(tmp_path: Pat
             while 200 in statuses:
                 statuses = await asyncio.gather(*(ask(session, gateways[1 + n % 2], key) for n in range(60)))
                 assert set(statuses) <= {200, 429}
-            told = await command(tmp_path, "keys", "show", "ci", "--json")
-            assert budget <= told["used"]["day"]["tokens"] < budget + USED
-            assert told["reserved"]["day"]["tokens"] == 0
+            reply = await command(tmp_path, "keys", "show", "ci", "--json")
+            assert budget <= reply["used"]["day"]["tokens"] < budget + USED
+            assert reply["reserved"]["day"]["tokens"] == 0
             # The upstream has answered no more than the budget and one request.
             assert len(upstream.heard) <= budget // USED + 1 + 5
 
@@ -256,8 +256,8 @@ def test_an_outage_refuses_only_budgets_and_loses_nothing(tmp_path: Path) -> Non
                 answered = len(upstream.heard)
 
                 async def count() -> int:
-                    told = await command(tmp_path, "usage", "--json")
-                    return sum(each["requests"] - each["refused"] for each in told)
+                    reply = await command(tmp_path, "usage", "--json")
+                    return sum(each["requests"] - each["refused"] for each in reply)
 
                 async with asyncio.timeout(30):
                     while await count() != answered:
@@ -307,8 +307,8 @@ def test_no_order_of_requests_and_kills_exceeds_a_budget(
                     gateways[number] = Gateway(text, folder / f"gateway{number}")
                     await gateways[number].start()
                 await asyncio.gather(*asking, return_exceptions=True)
-            told = await command(folder, "keys", "show", "ci", "--json")
-            assert told["used"]["day"]["tokens"] < budget + USED
+            reply = await command(folder, "keys", "show", "ci", "--json")
+            assert reply["used"]["day"]["tokens"] < budget + USED
 
     run(scenario)
     postgres.drop_schema(url)

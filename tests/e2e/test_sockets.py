@@ -6,13 +6,13 @@ from typing import Any
 import openai
 import pytest
 
+from tests.e2e.agent_scenario import run_scenario
 from tests.e2e.clients.client import CLIENT_KEY
 from tests.e2e.clients.codex import CODEX_COMPACTING, CODEX_ON_SOCKETS
 from tests.e2e.clients.python_tools import GRIPS, functions
-from tests.e2e.stage import Stage
-from tests.e2e.tour import visit
+from tests.e2e.environment import Environment
+from tests.e2e.upstream.reply_writers.registry import DIALECTS
 from tests.e2e.upstream.script import Turn, Use
-from tests.e2e.upstream.voices.registry import DIALECTS
 
 TOOLS: Any = [{"type": "function", "strict": True, **one} for one in functions("parameters")]
 THINKS: Any = {"effort": "medium", "summary": "auto"}
@@ -22,15 +22,15 @@ THINKS: Any = {"effort": "medium", "summary": "auto"}
 @pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager:DeprecationWarning")
 @pytest.mark.rule("H81")
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_sdk_runs_a_tool_loop_over_one_connection(dialect: str, stage: Stage) -> None:
-    conversation = stage.upstream.open(
+def test_the_sdk_runs_a_tool_loop_over_one_connection(dialect: str, environment: Environment) -> None:
+    conversation = environment.upstream.open(
         (
             Turn(text="I look.", reasoning="First a look.", uses=(Use("run", "ls"), Use("run", "pwd"))),
             Turn(text="There is marzipan.", reasoning="That is all."),
         ),
         GRIPS,
     )
-    url = stage.gateway_to(dialect).url
+    url = environment.gateway_to(dialect).url
     with (
         openai.OpenAI(base_url=f"{url}/v1", api_key=CLIENT_KEY, max_retries=0) as client,
         client.responses.connect() as connection,
@@ -64,12 +64,12 @@ def test_the_sdk_runs_a_tool_loop_over_one_connection(dialect: str, stage: Stage
 
 
 @pytest.mark.rule("H81")
-def test_codex_stays_on_its_websocket(stage: Stage, tmp_path: Path) -> None:
-    gateway = stage.gateway("socket", stage.config_to("openai_chat"))
-    tour = visit(stage, CODEX_ON_SOCKETS[0], gateway.url, CLIENT_KEY, tmp_path / "home")
+def test_codex_stays_on_its_websocket(environment: Environment, tmp_path: Path) -> None:
+    gateway = environment.gateway("socket", environment.config_to("openai_chat"))
+    run = run_scenario(environment, CODEX_ON_SOCKETS[0], gateway.url, CLIENT_KEY, tmp_path / "home")
     closed = [line for line in gateway.log if "socket closed" in line]
     # The warm-up, and one for every turn that reached the upstream.
-    assert [f"responses={1 + len(tour.conversation.received)} " in line for line in closed] == [True]
+    assert [f"responses={1 + len(run.conversation.received)} " in line for line in closed] == [True]
 
 
 #: A command that says more than the conversation before it.
@@ -78,20 +78,22 @@ LONG = "seq 1 12000"
 
 @pytest.mark.rule("H64")
 @pytest.mark.parametrize("dialect", ["anthropic", "gemini", "openai_chat"])
-def test_codex_goes_on_from_a_compacted_conversation(dialect: str, stage: Stage, tmp_path: Path) -> None:
-    gateway = stage.gateway_to(dialect)
+def test_codex_goes_on_from_a_compacted_conversation(
+    dialect: str, environment: Environment, tmp_path: Path
+) -> None:
+    gateway = environment.gateway_to(dialect)
     steps = (
         Turn(uses=(Use("run", LONG),)),
         Turn(text="Notes: the word was marzipan."),
         Turn(uses=(Use("run", "echo after >> trail.txt"),)),
         Turn(text="It was marzipan."),
     )
-    tour = visit(stage, CODEX_COMPACTING, gateway.url, CLIENT_KEY, tmp_path / "home", steps=steps)
-    conversation = tour.conversation
+    run = run_scenario(environment, CODEX_COMPACTING, gateway.url, CLIENT_KEY, tmp_path / "home", steps=steps)
+    conversation = run.conversation
     assert conversation.refusals + conversation.problems == []
-    assert tour.outcome.exit == 0, tour.outcome.output[-500:]
-    assert tour.outcome.text.strip() == "It was marzipan."
-    assert tour.trail() == ["after"]
+    assert run.outcome.exit == 0, run.outcome.output[-500:]
+    assert run.outcome.text.strip() == "It was marzipan."
+    assert run.trail() == ["after"]
     assert len(conversation.turns) == len(steps)
     last = conversation.turns[-1].raw
     assert b"Notes: the word was marzipan." in last

@@ -8,10 +8,10 @@ from openai.types.responses import Response
 
 from tests.e2e.clients.client import CLIENT_KEY
 from tests.e2e.clients.python_tools import GRIPS, functions
-from tests.e2e.stage import Stage
+from tests.e2e.environment import Environment
 from tests.e2e.upstream.conversation import Conversation
+from tests.e2e.upstream.reply_writers.registry import DIALECTS
 from tests.e2e.upstream.script import Fault, Step, Turn, Use
-from tests.e2e.upstream.voices.registry import DIALECTS
 
 TOOLS: Any = [{"type": "function", "strict": True, **one} for one in functions("parameters")]
 THINKS: Any = {"effort": "medium", "summary": "auto"}
@@ -21,8 +21,8 @@ def client_of(url: str) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{url}/v1", api_key=CLIENT_KEY, max_retries=0)
 
 
-def script(stage: Stage, *steps: Step) -> Conversation:
-    return stage.upstream.open(steps, GRIPS)
+def script(environment: Environment, *steps: Step) -> Conversation:
+    return environment.upstream.open(steps, GRIPS)
 
 
 def say(client: openai.OpenAI, words: Any, **more: Any) -> Response:
@@ -44,20 +44,20 @@ def outputs_of(reply: Response, text: str) -> list[Any]:
 
 @pytest.mark.rule("P67")
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_killed_gateway_loses_no_stored_response(dialect: str, stage: Stage) -> None:
-    name, config = f"killed-{dialect}", stage.config_to(dialect)
+def test_a_killed_gateway_loses_no_stored_response(dialect: str, environment: Environment) -> None:
+    name, config = f"killed-{dialect}", environment.config_to(dialect)
     conversation = script(
-        stage,
+        environment,
         Turn(text="I look.", reasoning="First a look.", uses=(Use("run", "ls"),)),
         Turn(text="There is marzipan.", reasoning="That is all."),
     )
-    with client_of(stage.gateway(name, config).url) as client:
+    with client_of(environment.gateway(name, config).url) as client:
         first = say(client, f"This is {conversation.key}. What is there?")
-    with client_of(stage.restart(name, config).url) as client:
+    with client_of(environment.restart(name, config).url) as client:
         assert client.responses.retrieve(first.id).to_dict()["output"] == first.to_dict()["output"]
         second = say(client, outputs_of(first, "marzipan"), previous_response_id=first.id)
         assert second.output_text == "There is marzipan."
-    with client_of(stage.restart(name, config).url) as client:
+    with client_of(environment.restart(name, config).url) as client:
         assert client.responses.retrieve(second.id).output_text == "There is marzipan."
         listed = list(client.responses.input_items.list(second.id, order="asc", limit=2))
         assert [listed[0].type, listed[-1].type] == ["message", "function_call_output"]
@@ -65,10 +65,10 @@ def test_a_killed_gateway_loses_no_stored_response(dialect: str, stage: Stage) -
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_sdk_counts_lists_cancels_and_deletes(dialect: str, stage: Stage) -> None:
+def test_the_sdk_counts_lists_cancels_and_deletes(dialect: str, environment: Environment) -> None:
     slow = Fault(kind="silence", turn=Turn(text="This takes long."), place="text", seconds=30.0)
-    conversation = script(stage, Turn(text="There is marzipan."), slow)
-    with client_of(stage.gateway_to(dialect).url) as client:
+    conversation = script(environment, Turn(text="There is marzipan."), slow)
+    with client_of(environment.gateway_to(dialect).url) as client:
         question = f"This is {conversation.key}. What is there?"
         first = say(client, question)
         counted = client.responses.input_tokens.count(
@@ -95,14 +95,14 @@ def test_the_sdk_counts_lists_cancels_and_deletes(dialect: str, stage: Stage) ->
 
 @pytest.mark.rule("H64")
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_sdk_goes_on_from_a_compacted_conversation(dialect: str, stage: Stage) -> None:
+def test_the_sdk_goes_on_from_a_compacted_conversation(dialect: str, environment: Environment) -> None:
     conversation = script(
-        stage,
+        environment,
         Turn(text="There is marzipan.", reasoning="Sweet."),
         Turn(text="Notes: it was marzipan."),
         Turn(text="It was marzipan."),
     )
-    with client_of(stage.gateway_to(dialect).url) as client:
+    with client_of(environment.gateway_to(dialect).url) as client:
         question = f"This is {conversation.key}. What is there?"
         first = say(client, question)
         compacted = client.responses.compact(

@@ -8,10 +8,10 @@ import pytest
 
 from dragoman.dialects.registry import dialect_named
 from tests.e2e.upstream.checks.rules import Refused
+from tests.e2e.upstream.reply_writers.pieces import Reply
+from tests.e2e.upstream.reply_writers.registry import DIALECTS, VENDORS
 from tests.e2e.upstream.script import Call
 from tests.e2e.upstream.vault import Issued, Vault
-from tests.e2e.upstream.voices.pieces import Reply
-from tests.e2e.upstream.voices.registry import DIALECTS, VENDORS
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 Json = dict[str, Any]

@@ -67,8 +67,8 @@ def test_workers_share_the_port_the_budget_and_their_numbers(tmp_path: Path) -> 
                 while 200 in statuses:
                     statuses = await asyncio.gather(*(ask(session, gateway, key) for _ in range(60)))
                     assert set(statuses) <= {200, 429}
-                told = await command(tmp_path, "keys", "show", "ci", "--json")
-                assert budget <= told["used"]["day"]["tokens"] < budget + USED
+                reply = await command(tmp_path, "keys", "show", "ci", "--json")
+                assert budget <= reply["used"]["day"]["tokens"] < budget + USED
                 (target,) = (await gateway.status(session))["targets"]
                 assert target["tries"] == len(upstream.heard)
                 async with session.get(f"{gateway.url}/metrics", headers=gateway.admin()) as response:

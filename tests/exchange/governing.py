@@ -25,7 +25,17 @@ from dragoman.hub.usage import Usage
 from dragoman.upstream.port import UpstreamRequest
 from tests.cases.essence import Essence, read_essence
 from tests.exchange.clock import run
-from tests.exchange.twin import JSON, SSE, Ask, Bench, ExchangeResult, Script, ScriptedUpstream, ask, provider
+from tests.exchange.fakes import (
+    JSON,
+    SSE,
+    Ask,
+    Bench,
+    ExchangeResult,
+    Script,
+    ScriptedUpstream,
+    ask,
+    provider,
+)
 from tests.pipeline.asking import asking
 from tests.sse import collect_sse, explode_sse, write_sse
 

@@ -13,8 +13,7 @@ from dragoman.hub.errors import Failure
 from dragoman.routing.health import TargetKey
 from dragoman.upstream.port import UpstreamRequest
 from tests.exchange.clock import run
-from tests.exchange.speech import CHAT_STREAM
-from tests.exchange.twin import (
+from tests.exchange.fakes import (
     Bench,
     RememberingClient,
     Script,
@@ -24,6 +23,7 @@ from tests.exchange.twin import (
     ask,
     provider,
 )
+from tests.exchange.sample_replies import CHAT_STREAM
 
 
 class Closable(ScriptedUpstream):

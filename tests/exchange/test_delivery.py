@@ -10,7 +10,21 @@ from dragoman.config.settings import Timeouts
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.exchange import CLOSING, Exchange
 from tests.exchange.clock import run
-from tests.exchange.speech import (
+from tests.exchange.fakes import (
+    JSON,
+    Ask,
+    Bench,
+    Break,
+    ExchangeResult,
+    Piece,
+    RememberingClient,
+    Script,
+    ScriptedUpstream,
+    Wait,
+    ask,
+    provider,
+)
+from tests.exchange.sample_replies import (
     ANTHROPIC_OPEN,
     ANTHROPIC_OVERLOADED,
     ANTHROPIC_START,
@@ -25,20 +39,6 @@ from tests.exchange.speech import (
     data,
     error,
     gemini_text,
-)
-from tests.exchange.twin import (
-    JSON,
-    Ask,
-    Bench,
-    Break,
-    ExchangeResult,
-    Piece,
-    RememberingClient,
-    Script,
-    ScriptedUpstream,
-    Wait,
-    ask,
-    provider,
 )
 
 CLI = {"user-agent": "GeminiCLI-tui/0.61.0/gemini-3 (linux)"}

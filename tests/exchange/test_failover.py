@@ -5,7 +5,18 @@ import pytest
 
 from dragoman.config.settings import Timeouts
 from tests.exchange.clock import run
-from tests.exchange.speech import (
+from tests.exchange.fakes import (
+    JSON,
+    Bench,
+    Break,
+    Script,
+    ScriptedUpstream,
+    Unreachable,
+    Wait,
+    ask,
+    provider,
+)
+from tests.exchange.sample_replies import (
     ANTHROPIC_OPEN,
     ANTHROPIC_OVERLOADED,
     ANTHROPIC_START,
@@ -24,17 +35,6 @@ from tests.exchange.speech import (
     data,
     error,
     gemini_text,
-)
-from tests.exchange.twin import (
-    JSON,
-    Bench,
-    Break,
-    Script,
-    ScriptedUpstream,
-    Unreachable,
-    Wait,
-    ask,
-    provider,
 )
 
 GOOD = Script(pieces=CHAT_STREAM)

@@ -13,9 +13,9 @@ from dragoman.hub.events import StopCause
 from dragoman.hub.tally import Tally
 from tests.cases.essence import read_essence
 from tests.exchange.clock import run
+from tests.exchange.fakes import Bench, Piece, Script, ScriptedUpstream, Wait, provider, record_of
 from tests.exchange.governing import Block, events_of, governed, hear, question, script, spoken
-from tests.exchange.speech import DIALECTS
-from tests.exchange.twin import Bench, Piece, Script, ScriptedUpstream, Wait, provider, record_of
+from tests.exchange.sample_replies import DIALECTS
 
 MENDING: dict[str, object] = {"tools": "hold", "harvest": "hermes", "rename": True, "dedupe": True}
 TEXT_CALL = '<tool_call>\n{"name": "Read", "arguments": {"path": "a"}}\n</tool_call>'
@@ -200,11 +200,11 @@ def test_counts_report_which_model_misbehaves() -> None:
     upstream = ScriptedUpstream(script("openai_chat", bad), script("openai_chat", events_of(TEXT_CALL)))
     bench = Bench({"up": upstream}, [governed("up", "openai_chat", MENDING)])
 
-    async def scene() -> None:
+    async def scenario() -> None:
         for _ in range(2):
             await bench.run_exchange(question("anthropic"))
 
-    run(scene())
+    run(scenario())
     assert bench.gateway.intervention_counts.copy_counts() == {
         "up/m": {"replies": 2, "calls": 2, "renamed": 1, "held": 2, "repaired": 1, "harvested": 1}
     }

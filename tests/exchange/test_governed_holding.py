@@ -10,9 +10,7 @@ from dragoman.exchange.exchange import CLOSING
 from dragoman.hub.events import ReplyFinished, StopCause
 from tests.cases.essence import parsed, read_essence
 from tests.exchange.clock import run
-from tests.exchange.governing import events_of, governed, hear, question, script, spoken
-from tests.exchange.speech import DIALECTS
-from tests.exchange.twin import (
+from tests.exchange.fakes import (
     Bench,
     Break,
     ExchangeResult,
@@ -22,6 +20,8 @@ from tests.exchange.twin import (
     ScriptedUpstream,
     Wait,
 )
+from tests.exchange.governing import events_of, governed, hear, question, script, spoken
+from tests.exchange.sample_replies import DIALECTS
 
 HOLD: dict[str, object] = {"tools": "hold"}
 CALL = ("Read", '{"path": "a"}')
@@ -178,7 +178,7 @@ def test_clients_that_take_objects_are_shown_a_call_that_ran_into_the_limit(argu
 
 
 def test_a_gateway_that_closes_completes_no_call() -> None:
-    async def scene() -> ExchangeResult:
+    async def scenario() -> ExchangeResult:
         pieces: list[Piece] = [*spoken("openai_chat", events_of(BROKEN_CALL, pieces=3))[:4], Wait(1000)]
         bench = Bench({"up": ScriptedUpstream(Script(pieces=pieces))}, [governed("up", "openai_chat", HOLD)])
         client = RememberingClient()
@@ -189,7 +189,7 @@ def test_a_gateway_that_closes_completes_no_call() -> None:
         await task
         return ExchangeResult(client, exchange.record)
 
-    result = run(scene())
+    result = run(scenario())
     assert result.record.ending == "failed"
     assert result.client.status == 529
     assert b"rm -r" not in result.client.body

@@ -6,9 +6,9 @@ import pytest
 from dragoman.dialects.registry import dialect_named
 from tests.cases.essence import read_essence
 from tests.exchange.clock import run
+from tests.exchange.fakes import JSON, SSE, Bench, Break, Script, ScriptedUpstream
 from tests.exchange.governing import Json, events_of, governed, hear, question, script, spoken
-from tests.exchange.speech import DIALECTS, error
-from tests.exchange.twin import JSON, SSE, Bench, Break, Script, ScriptedUpstream
+from tests.exchange.sample_replies import DIALECTS, error
 
 RULE = {"tools": ["Read"], "pattern": "secret", "verdict": "deny", "reason": "secrets are not read"}
 ASKING: dict[str, object] = {"guard": [RULE], "on_denied": "model"}

@@ -7,7 +7,8 @@ from dragoman.config.provider import Provider
 from dragoman.config.settings import Secret
 from dragoman.telemetry.redaction import MASK
 from tests.exchange.clock import run
-from tests.exchange.speech import (
+from tests.exchange.fakes import JSON, Bench, Break, Script, ScriptedUpstream, Wait, ask, provider
+from tests.exchange.sample_replies import (
     ANTHROPIC_OPEN,
     ANTHROPIC_START,
     CHAT_START,
@@ -20,7 +21,6 @@ from tests.exchange.speech import (
     error,
     event,
 )
-from tests.exchange.twin import JSON, Bench, Break, Script, ScriptedUpstream, Wait, ask, provider
 
 KEY = "sk-very-secret-key-1234"
 

@@ -6,7 +6,8 @@ import pytest
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
 from tests.exchange.clock import run
-from tests.exchange.speech import (
+from tests.exchange.fakes import JSON, SSE, Bench, Script, ScriptedUpstream, Wait, ask, provider
+from tests.exchange.sample_replies import (
     ANTHROPIC_STREAM,
     CHAT_STREAM,
     CHAT_WHOLE,
@@ -18,7 +19,6 @@ from tests.exchange.speech import (
     event,
     gemini_text,
 )
-from tests.exchange.twin import JSON, SSE, Bench, Script, ScriptedUpstream, Wait, ask, provider
 
 OWN_STREAMS = {"anthropic": ANTHROPIC_STREAM, "openai_chat": CHAT_STREAM, "gemini": GEMINI_STREAM}
 

@@ -11,7 +11,7 @@ from dragoman.config.settings import Secret
 from dragoman.exchange.selection import MAX_INLINE_BODY
 from dragoman.hub.request import Request
 from dragoman.pipeline.plan import RequestPlan
-from tests.exchange.speech import CHAT_WHOLE
+from tests.exchange.sample_replies import CHAT_WHOLE
 from tests.healing.vendor import Bench, Json, RefusingUpstream, ask, has, provider, write_error
 from tests.server.keyholder import KeyHolder
 from tests.server.running import config_for, running

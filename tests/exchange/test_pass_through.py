@@ -8,7 +8,7 @@ from dragoman.exchange.config_snapshot import ProviderHandle
 from dragoman.exchange.pass_through import find_credential
 from dragoman.hub.errors import UpstreamFailed
 from dragoman.pipeline.plan import RequestMetadata
-from tests.exchange.twin import ScriptedUpstream
+from tests.exchange.fakes import ScriptedUpstream
 
 HEADERS = {
     "authorization": "Bearer secret-login",

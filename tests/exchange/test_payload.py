@@ -5,9 +5,9 @@ import pytest
 
 from dragoman.pipeline.payload import PayloadRule
 from tests.exchange.clock import run
+from tests.exchange.fakes import Bench, Script, ScriptedUpstream, ask, provider
 from tests.exchange.governing import events_of, governed, question, script
-from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM, DIALECTS, GEMINI_STREAM
-from tests.exchange.twin import Bench, Script, ScriptedUpstream, ask, provider
+from tests.exchange.sample_replies import ANTHROPIC_STREAM, CHAT_STREAM, DIALECTS, GEMINI_STREAM
 
 RULES = (
     PayloadRule(models="other*", set={"never": True}),

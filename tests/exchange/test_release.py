@@ -7,8 +7,8 @@ import pytest
 from dragoman.exchange.exchange import Exchange
 from dragoman.pipeline.reply import TranslatedReply
 from tests.exchange.clock import run
-from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM
-from tests.exchange.twin import Bench, Script, ScriptedUpstream, ask, provider
+from tests.exchange.fakes import Bench, Script, ScriptedUpstream, ask, provider
+from tests.exchange.sample_replies import ANTHROPIC_STREAM, CHAT_STREAM
 
 
 @pytest.mark.parametrize(

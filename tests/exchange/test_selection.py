@@ -10,8 +10,7 @@ from dragoman.config.load import load
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from tests.exchange.clock import run
-from tests.exchange.speech import CHAT_DONE, CHAT_START, CHAT_STREAM, CHAT_WHOLE, DIALECTS, data, error
-from tests.exchange.twin import (
+from tests.exchange.fakes import (
     JSON,
     Ask,
     ExchangeResult,
@@ -19,6 +18,15 @@ from tests.exchange.twin import (
     Script,
     ScriptedUpstream,
     ask,
+)
+from tests.exchange.sample_replies import (
+    CHAT_DONE,
+    CHAT_START,
+    CHAT_STREAM,
+    CHAT_WHOLE,
+    DIALECTS,
+    data,
+    error,
 )
 
 HEAD = """

@@ -14,7 +14,16 @@ from dragoman.exchange.watchdog import Watchdog, WatchdogTimer
 from dragoman.hub.errors import Failure
 from dragoman.wire.sse import Frame
 from tests.exchange.clock import run
-from tests.exchange.twin import Bench, Break, RememberingClient, Script, ScriptedUpstream, Wait, ask, provider
+from tests.exchange.fakes import (
+    Bench,
+    Break,
+    RememberingClient,
+    Script,
+    ScriptedUpstream,
+    Wait,
+    ask,
+    provider,
+)
 
 
 def watchdog_of(seen: list[str], name: str, *, fails: bool = False) -> Watchdog:

@@ -19,7 +19,7 @@ from dragoman.config.model import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.settings import Secret, ServerSettings, Timeouts
 from dragoman.dialects.registry import dialect_named
-from tests.e2e.asking import Told, request, understand
+from tests.e2e.asking import ClientReply, request, understand
 from tests.faults.replies import ANSWER
 from tests.faults.table import FAULTS, ProviderKind
 from tests.faults.upstream import FaultyUpstream
@@ -47,7 +47,7 @@ class Exchanged(msgspec.Struct, frozen=True):
     upstream: str
     is_stream: bool
     model: str
-    told: Told
+    reply: ClientReply
 
     @property
     def name(self) -> str:
@@ -83,10 +83,10 @@ class Bench:
                 await answer.read(reader)
         finally:
             writer.transport.abort()
-        told = answer.told
-        if told.status:
-            understand(client, told, stream=is_stream)
-        return Exchanged(fault, client, upstream, is_stream, model, told)
+        reply = answer.reply
+        if reply.status:
+            understand(client, reply, stream=is_stream)
+        return Exchanged(fault, client, upstream, is_stream, model, reply)
 
     async def run_everywhere(self, fault: str) -> list[Exchanged]:
         """The fault for every pair of dialects, streamed and whole."""
@@ -123,10 +123,10 @@ class Answer(Answers):
             self.feed(data)
 
     @property
-    def told(self) -> Told:
+    def reply(self) -> ClientReply:
         if not self.statuses:
-            return Told(broke=True)
-        return Told(
+            return ClientReply(broke=True)
+        return ClientReply(
             status=self.statuses[0],
             headers={"content-type": self._content_type},
             raw=self.bodies[0],
@@ -201,19 +201,19 @@ def unknown_host(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def has_answer(exchanged: Exchanged) -> bool:
-    told = exchanged.told
-    return told.outcome() == "finished" and told.text == ANSWER and not told.calls
+    reply = exchanged.reply
+    return reply.outcome() == "finished" and reply.text == ANSWER and not reply.calls
 
 
 def has_true_error(exchanged: Exchanged) -> bool:
     """An error with a message in the client's dialect, and no success before or after it."""
-    told, fault = exchanged.told, FAULTS[exchanged.fault]
-    if (told.is_finished and not fault.is_after_end) or not told.error or not told.error_kind:
+    reply, fault = exchanged.reply, FAULTS[exchanged.fault]
+    if (reply.is_finished and not fault.is_after_end) or not reply.error or not reply.error_kind:
         return False
-    if told.status == 200:
+    if reply.status == 200:
         # Some Gemini clients overlook an error in the stream, so that they also see the connection break.
-        return exchanged.is_stream and (exchanged.client == "gemini" or not told.broke)
-    return 400 <= told.status < 600 and (not fault.statuses or told.status in fault.statuses)
+        return exchanged.is_stream and (exchanged.client == "gemini" or not reply.broke)
+    return 400 <= reply.status < 600 and (not fault.statuses or reply.status in fault.statuses)
 
 
 EXPECTATIONS: dict[str, Callable[[Exchanged], bool]] = {
@@ -225,17 +225,17 @@ EXPECTATIONS: dict[str, Callable[[Exchanged], bool]] = {
 
 
 def find_complaints(exchanged: Exchanged) -> list[str]:
-    told, fault = exchanged.told, FAULTS[exchanged.fault]
+    reply, fault = exchanged.reply, FAULTS[exchanged.fault]
     is_forwarded = fault.is_forwarded and exchanged.client == exchanged.upstream
-    found = [] if is_forwarded else list(told.garbled)
+    found = [] if is_forwarded else list(reply.garbled)
     if (
         not is_forwarded
-        and told.status == 200
-        and told.headers["content-type"].startswith("text/event-stream")
+        and reply.status == 200
+        and reply.headers["content-type"].startswith("text/event-stream")
     ):
-        found += [str(each) for each in dialect_named(exchanged.client).check_stream(told.raw)]
+        found += [str(each) for each in dialect_named(exchanged.client).check_stream(reply.raw)]
     if not EXPECTATIONS[fault.expected](exchanged):
-        found.append(f"{told.outcome()} {told.status} {told.text!r} {told.error!r} {told.error_kind}")
+        found.append(f"{reply.outcome()} {reply.status} {reply.text!r} {reply.error!r} {reply.error_kind}")
     return [f"{exchanged.name}: {each}" for each in found[:2]]
 
 

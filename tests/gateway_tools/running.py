@@ -16,7 +16,7 @@ from dragoman.hub.request import Request
 from dragoman.hub.usage import Usage
 from dragoman.providers.profile import TargetFacts
 from dragoman.upstream.port import UpstreamRequest
-from tests.exchange.twin import Bench, ScriptedUpstream
+from tests.exchange.fakes import Bench, ScriptedUpstream
 
 SECRET = "the-hidden-result"
 NAME = "look_up"

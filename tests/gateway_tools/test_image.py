@@ -16,9 +16,9 @@ from dragoman.hub.errors import ConfigError
 from dragoman.hub.usage import Usage
 from tests.cases.essence import read_essence
 from tests.exchange.clock import run
+from tests.exchange.fakes import Ask, Bench, ExchangeResult, ScriptedUpstream, ask, provider
 from tests.exchange.governing import script
-from tests.exchange.speech import DIALECTS
-from tests.exchange.twin import Ask, Bench, ExchangeResult, ScriptedUpstream, ask, provider
+from tests.exchange.sample_replies import DIALECTS
 from tests.gateway_tools.running import check_history, events_of_round, read_asked, texts_of_results
 
 PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n picture").decode()

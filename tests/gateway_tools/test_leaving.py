@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from dragoman.gateway_tools.tool import ToolRun
 from dragoman.hub.usage import Usage
 from tests.exchange.clock import run
+from tests.exchange.fakes import Bench, Piece, RememberingClient, Script, ScriptedUpstream, Wait, provider
 from tests.exchange.governing import question, script
-from tests.exchange.speech import DIALECTS
-from tests.exchange.twin import Bench, Piece, RememberingClient, Script, ScriptedUpstream, Wait, provider
+from tests.exchange.sample_replies import DIALECTS
 from tests.gateway_tools.running import SECRET, LookUp, events_of_round, use_tools
 from tests.gateway_tools.test_rounds import OWN, Block, conversations
 

@@ -28,9 +28,9 @@ from dragoman.hub.request import Message, OutputFormat, Request
 from dragoman.hub.usage import Usage
 from dragoman.providers.profile import Profile, build_target_facts
 from tests.cases.essence import read_essence
+from tests.exchange.fakes import Bench, ScriptedUpstream
 from tests.exchange.governing import question, script
-from tests.exchange.speech import DIALECTS
-from tests.exchange.twin import Bench, ScriptedUpstream
+from tests.exchange.sample_replies import DIALECTS
 from tests.gateway_tools.running import events_of_round, read_asked, texts_of_results
 
 pytest.importorskip("mcp", reason="the extra mcp comes with the clients")

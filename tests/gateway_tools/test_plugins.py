@@ -13,8 +13,8 @@ from dragoman.hub.errors import ConfigError
 from dragoman.hub.usage import Usage
 from tests.cases.essence import read_essence
 from tests.exchange.clock import run
+from tests.exchange.fakes import Bench, ScriptedUpstream
 from tests.exchange.governing import question, script
-from tests.exchange.twin import Bench, ScriptedUpstream
 from tests.gateway_tools.running import events_of_round, read_asked, texts_of_results
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "gateway-tools.md").read_text("utf-8")

@@ -19,9 +19,9 @@ from dragoman.hub.usage import Usage
 from dragoman.providers.profile import TargetFacts
 from tests.cases.essence import read_essence
 from tests.exchange.clock import run
+from tests.exchange.fakes import Ask, Bench, ScriptedUpstream, provider
 from tests.exchange.governing import Json, governed, question, script
-from tests.exchange.speech import DIALECTS
-from tests.exchange.twin import Ask, Bench, ScriptedUpstream, provider
+from tests.exchange.sample_replies import DIALECTS
 from tests.gateway_tools.running import (
     NAME,
     SECRET,

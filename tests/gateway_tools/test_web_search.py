@@ -18,9 +18,9 @@ from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.usage import Usage
 from tests.cases.essence import read_essence
+from tests.exchange.fakes import Ask, Bench, ExchangeResult, ScriptedUpstream, ask, provider
 from tests.exchange.governing import script
-from tests.exchange.speech import DIALECTS
-from tests.exchange.twin import Ask, Bench, ExchangeResult, ScriptedUpstream, ask, provider
+from tests.exchange.sample_replies import DIALECTS
 from tests.gateway_tools.running import check_history, events_of_round, read_asked, texts_of_results
 from tests.gateway_tools.stub_server import StubServer, html_answer, json_answer, serve
 from tests.sse import collect_sse

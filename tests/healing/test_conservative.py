@@ -15,8 +15,8 @@ from dragoman.healing.refusals import find_correction
 from dragoman.hub.errors import Failure
 from dragoman.storage.sqlite import SqliteStorage
 from tests.exchange.clock import run
+from tests.exchange.fakes import JSON, ExchangeResult, Script, ScriptedAnswer
 from tests.exchange.governing import events_of, spoken
-from tests.exchange.twin import JSON, ExchangeResult, Script, ScriptedAnswer
 from tests.healing.vendor import Bench, Json, RefusingUpstream, Test, ask, has, provider, write_error
 
 TARGET = TargetName("up", "model")

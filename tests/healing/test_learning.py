@@ -12,8 +12,8 @@ from dragoman.config.provider import TargetName
 from dragoman.healing.learned import merge_learned_facts
 from dragoman.storage.sqlite import SqliteStorage
 from tests.exchange.clock import run
-from tests.exchange.speech import data
-from tests.exchange.twin import Script, ScriptedUpstream, Unreachable
+from tests.exchange.fakes import Script, ScriptedUpstream, Unreachable
+from tests.exchange.sample_replies import data
 from tests.healing.vendor import (
     Bench,
     Json,

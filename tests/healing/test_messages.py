@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.dialects.registry import dialect_named
 from tests.exchange.clock import run
-from tests.exchange.twin import ExchangeResult
+from tests.exchange.fakes import ExchangeResult
 from tests.healing.messages import CASES, NEVER, UNKNOWN, Case
 from tests.healing.requests import RICH
 from tests.healing.vendor import Bench, RefusingUpstream, ask, provider, write_error

@@ -12,8 +12,14 @@ from dragoman.exchange.gateway import Gateway
 from dragoman.pipeline.plan import RequestMetadata
 from dragoman.storage.port import StateStorage
 from dragoman.upstream.port import UpstreamRequest
-from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM, GEMINI_STREAM, RESPONSES_CREATED, event
-from tests.exchange.twin import JSON, Ask, ExchangeResult, RememberingClient, Script, ScriptedAnswer
+from tests.exchange.fakes import JSON, Ask, ExchangeResult, RememberingClient, Script, ScriptedAnswer
+from tests.exchange.sample_replies import (
+    ANTHROPIC_STREAM,
+    CHAT_STREAM,
+    GEMINI_STREAM,
+    RESPONSES_CREATED,
+    event,
+)
 
 Json = dict[str, Any]
 Test = Callable[[Json], bool]

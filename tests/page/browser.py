@@ -1,4 +1,4 @@
-"""A real Chromium, driven by its DevTools protocol: one tab that remembers its requests and complaints."""
+"""A real Chromium, driven by its DevTools protocol: one tab that remembers its requests and errors."""
 
 import asyncio
 import base64
@@ -44,7 +44,7 @@ class PageFailed(Exception):
 
 
 class Tab:
-    """One tab. `requested`: the addresses of all requests; `complaints`: errors of console and scripts."""
+    """One tab. `requested`: the addresses of all requests; `errors`: errors of console and scripts."""
 
     def __init__(self, connection: websockets.ClientConnection) -> None:
         self._connection = connection
@@ -52,7 +52,7 @@ class Tab:
         self._count = 0
         self._session = ""
         self.requested: list[str] = []
-        self.complaints: list[str] = []
+        self.errors: list[str] = []
         self.dialogs: list[str] = []
 
     async def open(self) -> None:
@@ -77,11 +77,11 @@ class Tab:
             case "Network.requestWillBeSent":
                 self.requested.append(params["request"]["url"])
             case "Runtime.exceptionThrown":
-                self.complaints.append(str(params["exceptionDetails"]))
+                self.errors.append(str(params["exceptionDetails"]))
             case "Runtime.consoleAPICalled" if params["type"] in ("error", "warning", "assert"):
-                self.complaints.append(str(params["args"]))
+                self.errors.append(str(params["args"]))
             case "Log.entryAdded" if params["entry"]["level"] == "error":
-                self.complaints.append(params["entry"]["text"])
+                self.errors.append(params["entry"]["text"])
             case "Page.javascriptDialogOpening":
                 self.dialogs.append(params["message"])
 
@@ -118,7 +118,7 @@ class Tab:
                 return value
         except TimeoutError:
             text = await self.run("document.body.innerText")
-            raise AssertionError(f"not true: {script}\n{self.complaints}\n{text[:3000]}") from None
+            raise AssertionError(f"not true: {script}\n{self.errors}\n{text[:3000]}") from None
 
     async def visit(self, url: str) -> None:
         await self.call("Page.navigate", url=url)

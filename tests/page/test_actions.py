@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.page.scene import Agent, Say, play
+from tests.page.sample_gateway import Agent, Say, play
 from tests.page.test_hostile import SCRIPT
 from tests.page.test_screens import SESSION, perform, show, signed_in
 from tests.upstream.byte_server import eventually

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.page.scene import Agent, Say
+from tests.page.sample_gateway import Agent, Say
 from tests.page.test_screens import perform, show, signed_in
 
 SCRIPT = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
@@ -55,7 +55,7 @@ def test_the_policy_stops_code_that_is_inserted_nevertheless(tmp_path: Path) -> 
             assert len(await tab.run("violations")) >= 3
             # These were on purpose.
             await tab.run("violations.length = 0")
-            tab.complaints.clear()
+            tab.errors.clear()
             tab.requested = [url for url in tab.requested if not url.startswith("http://127.0.0.1:9/")]
 
     perform(work)

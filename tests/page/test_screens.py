@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dragoman.records.store import NAMES, open_records
 from tests.page.browser import Tab, browser
-from tests.page.scene import Agent, Model, Say, play, scene
+from tests.page.sample_gateway import Agent, Model, Say, play, run_sample_gateway
 from tests.server.running import ADMIN_TOKEN, Running
 
 SESSION = "4f7c1f0e-parser"
@@ -43,7 +43,7 @@ def perform(work: Callable[[], Awaitable[None]]) -> None:
 @asynccontextmanager
 async def signed_in(folder: Path) -> AsyncIterator[tuple[Tab, Running, Model]]:
     """A tab that shows the page of a gateway. At the end it has done nothing that it must not do."""
-    async with scene(folder) as (gateway, model), browser(folder) as tab:
+    async with run_sample_gateway(folder) as (gateway, model), browser(folder) as tab:
         await tab.visit(f"http://127.0.0.1:{gateway.port}/")
         await tab.until("document.activeElement.id === 'token'")
         await tab.type(ADMIN_TOKEN)
@@ -59,7 +59,7 @@ async def check_manners(tab: Tab, gateway: Running) -> None:
     assert [url for url in tab.requested if ADMIN_TOKEN in url] == []
     assert ADMIN_TOKEN not in await tab.run("document.documentElement.outerHTML + location.href")
     assert await tab.run("violations") == []
-    assert tab.complaints == []
+    assert tab.errors == []
     assert tab.dialogs == []
 
 
@@ -173,7 +173,7 @@ def test_everything_can_be_reached_by_keys(tmp_path: Path) -> None:
 
 def test_a_wrong_token_and_a_wrong_filter_are_explained(tmp_path: Path) -> None:
     async def work() -> None:
-        async with scene(tmp_path) as (gateway, _), browser(tmp_path) as tab:
+        async with run_sample_gateway(tmp_path) as (gateway, _), browser(tmp_path) as tab:
             await tab.visit(f"http://127.0.0.1:{gateway.port}/#/sessions?filter=colour%3Ared")
             await tab.until("document.activeElement.id === 'token'")
             await tab.type("wrong")

@@ -15,7 +15,13 @@ from dragoman.hub.events import ReplyFailed
 from dragoman.hub.tally import Tally
 from dragoman.pipeline.forwarded import SLICE
 from dragoman.wire.sse import LIMIT
-from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM, GEMINI_STREAM, anthropic_text, chat_text
+from tests.exchange.sample_replies import (
+    ANTHROPIC_STREAM,
+    CHAT_STREAM,
+    GEMINI_STREAM,
+    anthropic_text,
+    chat_text,
+)
 from tests.pipeline.forwarding import ForwardedBytes, forward, forward_as_array
 
 STREAMS = {

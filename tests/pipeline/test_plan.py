@@ -16,8 +16,8 @@ from dragoman.pipeline.plan import RequestPlan
 from dragoman.tokens.request import estimate_from_samples
 from dragoman.tokens.text import TOKENIZERS
 from tests.exchange.clock import run
-from tests.exchange.speech import CHAT_START, CHAT_STREAM, chat_text
-from tests.exchange.twin import Bench, RememberingClient, Script, ScriptedUpstream, Wait, ask, provider
+from tests.exchange.fakes import Bench, RememberingClient, Script, ScriptedUpstream, Wait, ask, provider
+from tests.exchange.sample_replies import CHAT_START, CHAT_STREAM, chat_text
 
 
 def plan_of(body: bytes, dialect: str = "openai_chat") -> RequestPlan:

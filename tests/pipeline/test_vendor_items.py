@@ -9,7 +9,7 @@ from dragoman.governance.settings import Governance
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.pipeline import StreamTranslator, translate_reply, translate_request
 from dragoman.pipeline.plan import RequestPlan
-from tests.exchange.twin import ask, provider
+from tests.exchange.fakes import ask, provider
 from tests.pipeline.asking import DIALECTS, asking
 
 Json = dict[str, object]

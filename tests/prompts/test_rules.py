@@ -21,7 +21,7 @@ from dragoman.prompts.rules import apply_prompts, compile_prompts
 from dragoman.records.prompts import find_break, list_parts
 from dragoman.routing.traits import RequestTraits
 from tests.cli.run_command import dragoman
-from tests.records.scene import CLAUDE, RecordedGateway, ask
+from tests.records.recorded_gateway import CLAUDE, RecordedGateway, ask
 
 HELLO: list[dict[str, Any]] = [{"role": "user", "content": "hello world"}]
 TOOLS = [
@@ -156,21 +156,23 @@ def test_a_condition_that_changes_within_a_conversation_is_warned_about() -> Non
 def test_a_change_is_sent_recorded_and_tried(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
-    scene = RecordedGateway(state)
+    recorded = RecordedGateway(state)
     rule = PromptRule(name="mine", operation="append", text=" and brief")
-    scene.config = msgspec.structs.replace(scene.config, prompts=(rule,))
-    gateway = Gateway(scene.config, upstreams={"up": scene.upstream}, clock=scene.gateway.clock)
-    gateway.recorder = scene.recorder
-    gateway.observers.append(scene.recorder.record_exchange)
-    scene.gateway = gateway
+    recorded.config = msgspec.structs.replace(recorded.config, prompts=(rule,))
+    gateway = Gateway(recorded.config, upstreams={"up": recorded.upstream}, clock=recorded.gateway.clock)
+    gateway.recorder = recorded.recorder
+    gateway.observers.append(recorded.recorder.record_exchange)
+    recorded.gateway = gateway
 
     async def run() -> str:
-        client = await scene.send(ask(HELLO, system="be kind"))
-        await asyncio.to_thread(scene.recorder.close)
+        client = await recorded.send(ask(HELLO, system="be kind"))
+        await asyncio.to_thread(recorded.recorder.close)
         return client.headers["x-dragoman-repairs"]
 
     assert asyncio.run(run()) == "1: prompt (mine)"
-    assert msgspec.json.decode(scene.upstream.calls[0].body)["messages"][0]["content"] == "be kind and brief"
+    assert (
+        msgspec.json.decode(recorded.upstream.calls[0].body)["messages"][0]["content"] == "be kind and brief"
+    )
     configured = f'[server]\nstate = "{state}"\n[[prompts]]\nname = "loud"\nfind = "kind"\ntext = "LOUD"\n'
     (tmp_path / "dragoman.toml").write_text(configured, "utf-8")
     tried = dragoman(tmp_path, "prompts", "try", "last")

@@ -16,9 +16,9 @@ from dragoman.records.cache import CacheReport, MissCause, diagnose_session
 from dragoman.records.prompts import find_break, list_parts
 from dragoman.records.taps import BodyTap
 from tests.cli.run_command import dragoman
-from tests.exchange.speech import CHAT_HEAD, CHAT_STREAM, data
-from tests.exchange.twin import Script
-from tests.records.scene import RecordedGateway, ask
+from tests.exchange.fakes import Script
+from tests.exchange.sample_replies import CHAT_HEAD, CHAT_STREAM, data
+from tests.records.recorded_gateway import RecordedGateway, ask
 
 TEXT = st.text(min_size=1, max_size=30)
 BLOCK = st.fixed_dictionaries({"type": st.just("text"), "text": TEXT})
@@ -117,16 +117,16 @@ def diagnose(
     folder: Path, bodies: list[bytes], usages: list[tuple[int, int]], times: list[float]
 ) -> tuple[RecordedGateway, list[CacheReport]]:
     clock = iter(times)
-    scene = RecordedGateway(folder, *(stream(*usage) for usage in usages), clock=lambda: next(clock))
-    scene.gateway.clock = lambda: 1_800_000_000.0
+    recorded = RecordedGateway(folder, *(stream(*usage) for usage in usages), clock=lambda: next(clock))
+    recorded.gateway.clock = lambda: 1_800_000_000.0
 
     async def run() -> None:
         for body in bodies:
-            await scene.send(body)
-        await asyncio.to_thread(scene.recorder.close)
+            await recorded.send(body)
+        await asyncio.to_thread(recorded.recorder.close)
 
     asyncio.run(run())
-    return scene, scene.read(diagnose_session, "last")
+    return recorded, recorded.read(diagnose_session, "last")
 
 
 FIRST = [{"role": "user", "content": "read the file"}]
@@ -166,23 +166,23 @@ def test_a_side_request_between_two_turns_does_not_confuse_the_diagnosis(tmp_pat
 def test_a_change_by_the_gateway_is_reported_in_the_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = RecordedGateway(tmp_path, stream(5000, 0), stream(5200, 0))
+    recorded = RecordedGateway(tmp_path, stream(5000, 0), stream(5200, 0))
     note = BodyTap.note_request
 
     def note_changed(tap: BodyTap, target: TargetName, dialect: str, body: bytes) -> None:
         note(tap, target, dialect, body.replace(b"read the file", b"Read the file"))
 
     async def run() -> None:
-        await scene.send(ask(FIRST, system="same"))
+        await recorded.send(ask(FIRST, system="same"))
         monkeypatch.setattr(BodyTap, "note_request", note_changed)
-        await scene.send(ask(SECOND, system="same"))
-        await asyncio.to_thread(scene.recorder.close)
+        await recorded.send(ask(SECOND, system="same"))
+        await asyncio.to_thread(recorded.recorder.close)
 
     asyncio.run(run())
-    (_, report) = scene.read(diagnose_session, "last")
+    (_, report) = recorded.read(diagnose_session, "last")
     assert report.cause == "gateway"
     assert report.client_break is None
-    status = scene.recorder.status
+    status = recorded.recorder.status
     assert status.broken_prefixes == 1
     assert "messages[1].content, character 0" in status.last_broken_prefix
 

@@ -27,7 +27,7 @@ from dragoman.records.reading import (
 from dragoman.records.store import RECORDS_SCHEMA, open_records
 from dragoman.records.stream_events import list_events
 from dragoman.storage.database import connect
-from tests.records.scene import CLAUDE, RecordedGateway, ask
+from tests.records.recorded_gateway import CLAUDE, RecordedGateway, ask
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text("abc", max_size=4),
@@ -40,30 +40,30 @@ JSON = st.recursive(
 
 def record(folder: Path) -> RecordedGateway:
     """Two sessions: one of Claude Code with a sub-agent, one of Codex."""
-    scene = RecordedGateway(folder)
+    recorded = RecordedGateway(folder)
 
     async def run() -> None:
         for words in ("one", "two"):
-            await scene.send(ask([{"role": "user", "content": words}]))
-        await scene.send(
+            await recorded.send(ask([{"role": "user", "content": words}]))
+        await recorded.send(
             ask([{"role": "user", "content": "sub"}]), headers={**CLAUDE, "x-claude-code-agent-id": "a1"}
         )
         codex = {"user-agent": "codex_exec/0.166.0", "session-id": "session-2"}
         body = {"model": "gpt", "stream": True, "input": "hello"}
-        await scene.send(msgspec.json.encode(body), headers=codex, dialect="openai_responses")
-        await asyncio.to_thread(scene.recorder.close)
+        await recorded.send(msgspec.json.encode(body), headers=codex, dialect="openai_responses")
+        await asyncio.to_thread(recorded.recorder.close)
 
     asyncio.run(run())
-    return scene
+    return recorded
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> RecordedGateway:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> RecordedGateway:
     return record(tmp_path_factory.mktemp("records"))
 
 
-def test_sessions_have_their_sums(scene: RecordedGateway) -> None:
-    claude, codex = sorted(scene.read(list_sessions, parse_filter("")), key=lambda each: each["session"])
+def test_sessions_have_their_sums(recorded: RecordedGateway) -> None:
+    claude, codex = sorted(recorded.read(list_sessions, parse_filter("")), key=lambda each: each["session"])
     assert (claude["session"], claude["agent"], claude["turns"], claude["sub_agents"]) == (
         "session-1",
         "claude-code",
@@ -74,12 +74,12 @@ def test_sessions_have_their_sums(scene: RecordedGateway) -> None:
     assert (codex["agent"], codex["targets"]) == ("codex", ["up/gpt"])
 
 
-def test_a_session_is_found_by_a_unique_beginning(scene: RecordedGateway) -> None:
-    assert scene.read(read_session, "last")["session"] == "session-2"
+def test_a_session_is_found_by_a_unique_beginning(recorded: RecordedGateway) -> None:
+    assert recorded.read(read_session, "last")["session"] == "session-2"
     with pytest.raises(RecordNotFound, match="several sessions"):
-        scene.read(read_session, "session")
+        recorded.read(read_session, "session")
     with pytest.raises(RecordNotFound, match="no session"):
-        scene.read(read_session, "other%")
+        recorded.read(read_session, "other%")
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_a_session_is_found_by_a_unique_beginning(scene: RecordedGateway) -> Non
         ("model:_", 0),
     ],
 )
-def test_a_filter_selects_turns(text: str, turns: int, scene: RecordedGateway) -> None:
-    assert len(scene.read(list_turns, parse_filter(text))) == turns
+def test_a_filter_selects_turns(text: str, turns: int, recorded: RecordedGateway) -> None:
+    assert len(recorded.read(list_turns, parse_filter(text))) == turns
 
 
 @pytest.mark.parametrize(
@@ -144,12 +144,12 @@ def test_no_filter_breaks_the_query(text: str) -> None:
         connection.close()
 
 
-def test_sums_are_grouped_by_name_and_time(scene: RecordedGateway) -> None:
-    (whole,) = scene.read(sum_turns, parse_filter(""))
+def test_sums_are_grouped_by_name_and_time(recorded: RecordedGateway) -> None:
+    (whole,) = recorded.read(sum_turns, parse_filter(""))
     assert (whole["turns"], whole["input"], whole["failed"]) == (4, 48, 0)
-    by_agent = {row["name"]: row["turns"] for row in scene.read(sum_turns, parse_filter(""), by="agent")}
+    by_agent = {row["name"]: row["turns"] for row in recorded.read(sum_turns, parse_filter(""), by="agent")}
     assert by_agent == {"claude-code": 3, "codex": 1}
-    rows = scene.read(sum_turns, parse_filter(""), by="model", step=86_400)
+    rows = recorded.read(sum_turns, parse_filter(""), by="model", step=86_400)
     assert {row["at"] % 86_400 for row in rows} == {0}
 
 
@@ -179,18 +179,18 @@ def test_the_first_differing_character_is_found(shared: str, before: str, after:
     assert left[position : position + 1] != right[position : position + 1] or left == right
 
 
-def test_changes_of_a_translated_request_are_in_the_words_of_the_client(scene: RecordedGateway) -> None:
-    turn = scene.read(read_turn, "session-1", 1)
+def test_changes_of_a_translated_request_are_in_the_words_of_the_client(recorded: RecordedGateway) -> None:
+    turn = recorded.read(read_turn, "session-1", 1)
     client, upstream = (
-        scene.read(read_raw, turn["id"], part) for part in ("client_request", "upstream_request")
+        recorded.read(read_raw, turn["id"], part) for part in ("client_request", "upstream_request")
     )
     assert client is not None
     assert upstream is not None
     values = {"client": "anthropic", "upstream": "openai_chat", "model": "m", "target": "up/m"}
-    assert explain_changes(scene.config, client, upstream, losses=[], **values).differences == []
+    assert explain_changes(recorded.config, client, upstream, losses=[], **values).differences == []
     changed = msgspec.json.decode(upstream)
     changed["messages"][0]["content"] = "one more"
-    changes = explain_changes(scene.config, client, msgspec.json.encode(changed), losses=[], **values)
+    changes = explain_changes(recorded.config, client, msgspec.json.encode(changed), losses=[], **values)
     (only,) = changes.differences
     assert (only.before, only.after, only.position) == ("one", "one more", 3)
     assert only.path.startswith("messages[0].content")
@@ -209,19 +209,19 @@ def test_events_do_not_depend_on_the_pieces(sizes: list[int], end: bytes) -> Non
     assert [event.at for event in events] == sorted(event.at for event in events)
 
 
-def test_an_exported_session_is_imported_unchanged(scene: RecordedGateway, tmp_path: Path) -> None:
+def test_an_exported_session_is_imported_unchanged(recorded: RecordedGateway, tmp_path: Path) -> None:
     file = io.BytesIO()
-    assert scene.read(write_archive, "session-1", file) == 3
+    assert recorded.read(write_archive, "session-1", file) == 3
     file.seek(0)
     other = tmp_path / "records.db"
     assert open_records(other, lambda connection: read_archive(connection, file)) == ("session-1", 3)
     for number in (1, 2, 3):
         ours, theirs = (
-            scene.read(read_turn, "session-1", number),
+            recorded.read(read_turn, "session-1", number),
             open_records(other, lambda connection, number=number: read_turn(connection, "last", number)),  # type: ignore[misc]
         )
         for part in ("client_request", "upstream_request", "upstream_reply", "client_reply"):
-            assert scene.read(read_raw, ours["id"], part) == open_records(
+            assert recorded.read(read_raw, ours["id"], part) == open_records(
                 other,
                 lambda connection, part=part, theirs=theirs: read_raw(connection, theirs["id"], part),  # type: ignore[misc]
             )
@@ -233,9 +233,9 @@ def test_an_exported_session_is_imported_unchanged(scene: RecordedGateway, tmp_p
         open_records(other, lambda connection: read_archive(connection, file))
 
 
-def test_a_session_is_exported_without_its_contents(scene: RecordedGateway) -> None:
+def test_a_session_is_exported_without_its_contents(recorded: RecordedGateway) -> None:
     file = io.BytesIO()
-    scene.read(write_archive, "session-1", file, with_contents=False)
+    recorded.read(write_archive, "session-1", file, with_contents=False)
     file.seek(0)
 
     def work(connection: sqlite3.Connection) -> tuple[int, int]:

@@ -21,21 +21,21 @@ from dragoman.records import turn_writer
 from dragoman.records.filters import Condition, parse_filter
 from dragoman.records.reading import list_sessions, list_turns, read_part, read_raw, read_turn
 from dragoman.records.store import delete_turns, open_records, read_size
-from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
-from tests.exchange.twin import Break, Script
-from tests.records.scene import CLAUDE, RecordedGateway, ask
+from tests.exchange.fakes import Break, Script
+from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
+from tests.records.recorded_gateway import CLAUDE, RecordedGateway, ask
 
 ROOT = Path(__file__).resolve().parents[2]
 HELLO = [{"role": "user", "content": "hello"}]
 EVERYTHING = parse_filter("")
 
 
-def play(scene: RecordedGateway, *steps: Callable[[], Awaitable[object]]) -> list[object]:
+def play(recorded: RecordedGateway, *steps: Callable[[], Awaitable[object]]) -> list[object]:
     """Run the steps one after the other, and wait until everything is written."""
 
     async def run() -> list[object]:
         results = [await step() for step in steps]
-        await asyncio.to_thread(scene.recorder.close)
+        await asyncio.to_thread(recorded.recorder.close)
         return results
 
     return asyncio.run(run())
@@ -43,14 +43,14 @@ def play(scene: RecordedGateway, *steps: Callable[[], Awaitable[object]]) -> lis
 
 @pytest.mark.rule("R86", "R132")
 def test_a_turn_has_both_requests_and_both_replies_byte_for_byte(tmp_path: Path) -> None:
-    scene = RecordedGateway(tmp_path)
+    recorded = RecordedGateway(tmp_path)
     body = ask(HELLO, system="be kind")
-    (client,) = play(scene, lambda: scene.send(body))
-    turn = scene.read(read_turn, "session-1", 1)
-    assert scene.read(read_raw, turn["id"], "client_request") == body
-    assert scene.read(read_raw, turn["id"], "upstream_request") == scene.upstream.calls[0].body
-    assert scene.read(read_raw, turn["id"], "upstream_reply") == b"".join(CHAT_STREAM)
-    assert scene.read(read_raw, turn["id"], "client_reply") == client.body  # type: ignore[attr-defined]
+    (client,) = play(recorded, lambda: recorded.send(body))
+    turn = recorded.read(read_turn, "session-1", 1)
+    assert recorded.read(read_raw, turn["id"], "client_request") == body
+    assert recorded.read(read_raw, turn["id"], "upstream_request") == recorded.upstream.calls[0].body
+    assert recorded.read(read_raw, turn["id"], "upstream_reply") == b"".join(CHAT_STREAM)
+    assert recorded.read(read_raw, turn["id"], "client_reply") == client.body  # type: ignore[attr-defined]
     assert (turn["agent"], turn["version"], turn["target"], turn["lane"]) == (
         "claude-code",
         "2.1.0",
@@ -58,51 +58,53 @@ def test_a_turn_has_both_requests_and_both_replies_byte_for_byte(tmp_path: Path)
         "translate",
     )
     assert (turn["input"], turn["output"], turn["ending"]) == (12, 3, "finished")
-    events = scene.read(read_part, "session-1", 1, "client_reply")["events"]
+    events = recorded.read(read_part, "session-1", 1, "client_reply")["events"]
     assert events[0]["event"] == "message_start"
     assert events[-1]["event"] == "message_stop"
 
 
 def test_a_whole_reply_is_recorded(tmp_path: Path) -> None:
     headers = {"content-type": "application/json"}
-    scene = RecordedGateway(tmp_path, Script(pieces=(CHAT_WHOLE,), headers=headers))
-    play(scene, lambda: scene.send(ask(HELLO, stream=False)))
-    assert scene.read(read_part, "last", 1, "client_reply")["events"][0]["data"]["type"] == "message"
+    recorded = RecordedGateway(tmp_path, Script(pieces=(CHAT_WHOLE,), headers=headers))
+    play(recorded, lambda: recorded.send(ask(HELLO, stream=False)))
+    assert recorded.read(read_part, "last", 1, "client_reply")["events"][0]["data"]["type"] == "message"
 
 
 def test_every_try_is_recorded(tmp_path: Path) -> None:
     failed = Script(status=503, pieces=(b'{"error":{"message":"busy"}}',))
-    scene = RecordedGateway(tmp_path, failed, Script(pieces=CHAT_STREAM))
-    play(scene, lambda: scene.send(ask(HELLO)))
-    turn = scene.read(read_turn, "last", 1)
+    recorded = RecordedGateway(tmp_path, failed, Script(pieces=CHAT_STREAM))
+    play(recorded, lambda: recorded.send(ask(HELLO)))
+    turn = recorded.read(read_turn, "last", 1)
     assert (turn["tries"], [call["status"] for call in turn["calls"]]) == (2, [503, 200])
-    assert scene.read(read_part, "last", 1, "upstream_reply", 0)["events"][0]["data"]["error"]
+    assert recorded.read(read_part, "last", 1, "upstream_reply", 0)["events"][0]["data"]["error"]
     assert turn["attempts"][0]["failure"]["kind"] == "overloaded"
 
 
 def test_a_broken_reply_is_recorded_as_far_as_it_came(tmp_path: Path) -> None:
-    scene = RecordedGateway(tmp_path, Script(pieces=(*CHAT_STREAM[:3], Break())))
-    (client,) = play(scene, lambda: scene.send(ask(HELLO)))
-    turn = scene.read(read_turn, "last", 1)
+    recorded = RecordedGateway(tmp_path, Script(pieces=(*CHAT_STREAM[:3], Break())))
+    (client,) = play(recorded, lambda: recorded.send(ask(HELLO)))
+    turn = recorded.read(read_turn, "last", 1)
     assert turn["ending"] == "truncated"
-    assert scene.read(read_raw, turn["id"], "client_reply") == client.body  # type: ignore[attr-defined]
+    assert recorded.read(read_raw, turn["id"], "client_reply") == client.body  # type: ignore[attr-defined]
 
 
 @pytest.mark.rule("R132")
 def test_no_credential_and_no_secret_reaches_the_file(tmp_path: Path) -> None:
     secret = "-".join(("sk", "ant", "api03", "abcdefghijklmnop"))
-    scene = RecordedGateway(tmp_path)
+    recorded = RecordedGateway(tmp_path)
     headers = {**CLAUDE, "x-api-key": secret, "cookie": "sid=1234567890"}
     body = ask([{"role": "user", "content": f"my key is {secret}, ours is provider-key-0001"}])
-    play(scene, lambda: scene.send(body, headers=headers))
-    text = str(scene.read(read_turn, "last", 1)) + str(scene.read(read_part, "last", 1, "client_request"))
+    play(recorded, lambda: recorded.send(body, headers=headers))
+    text = str(recorded.read(read_turn, "last", 1)) + str(
+        recorded.read(read_part, "last", 1, "client_request")
+    )
     for each in (secret, "provider-key-0001", "not-to-be-stored", "1234567890"):
         assert each not in text
-    assert stat.S_IMODE(scene.file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(recorded.file.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(
-    ("gateway", "route", "key", "recorded"),
+    ("gateway", "route", "key", "level"),
     [
         ("off", None, None, None),
         ("meta", None, None, "meta"),
@@ -117,46 +119,46 @@ def test_the_key_decides_then_the_route_then_the_gateway(
     gateway: RecordLevel,
     route: RecordLevel | None,
     key: RecordLevel | None,
-    recorded: RecordLevel | None,
+    level: RecordLevel | None,
     tmp_path: Path,
 ) -> None:
     settings = RecordSettings(record=gateway, keys={"ci": key} if key else {})
-    scene = RecordedGateway(tmp_path, settings=settings, route_level=route)
-    play(scene, lambda: scene.send(ask(HELLO), caller=Caller(id="k", name="ci")))
-    if recorded is None:
-        assert not scene.file.exists()
+    recorded = RecordedGateway(tmp_path, settings=settings, route_level=route)
+    play(recorded, lambda: recorded.send(ask(HELLO), caller=Caller(id="k", name="ci")))
+    if level is None:
+        assert not recorded.file.exists()
     else:
-        turn = scene.read(read_turn, "last", 1)
-        assert turn["level"] == recorded
-        assert bool(turn["parts"]) == (recorded == "bodies")
+        turn = recorded.read(read_turn, "last", 1)
+        assert turn["level"] == level
+        assert bool(turn["parts"]) == (level == "bodies")
 
 
 def test_meta_knows_session_and_project_and_stores_no_content(tmp_path: Path) -> None:
-    scene = RecordedGateway(tmp_path, settings=RecordSettings(record="meta"))
+    recorded = RecordedGateway(tmp_path, settings=RecordSettings(record="meta"))
     body = ask([{"role": "user", "content": "marigold"}], system="Working directory: /srv/garden\n")
     later = ask([*HELLO, {"role": "user", "content": "marigold"}])
-    play(scene, lambda: scene.send(body), lambda: scene.send(later))
-    (session,) = scene.read(list_sessions, EVERYTHING)
+    play(recorded, lambda: recorded.send(body), lambda: recorded.send(later))
+    (session,) = recorded.read(list_sessions, EVERYTHING)
     assert (session["session"], session["project"], session["turns"]) == ("session-1", "/srv/garden", 2)
-    assert b"marigold" not in scene.file.read_bytes()
-    assert scene.read(read_size)[0] == 2
+    assert b"marigold" not in recorded.file.read_bytes()
+    assert recorded.read(read_size)[0] == 2
 
 
 def test_requests_without_a_session_header_are_grouped_by_their_first_message(tmp_path: Path) -> None:
-    scene = RecordedGateway(tmp_path)
+    recorded = RecordedGateway(tmp_path)
     headers = {"user-agent": "my-app/1.0"}
     first = [{"role": "user", "content": "plan a garden"}]
     more = [*first, {"role": "assistant", "content": "ok"}, {"role": "user", "content": "go on"}]
     other = [{"role": "user", "content": "plan a house"}]
     play(
-        scene,
-        *(lambda turns=turns: scene.send(ask(turns), headers=headers) for turns in (first, more, other)),
+        recorded,
+        *(lambda turns=turns: recorded.send(ask(turns), headers=headers) for turns in (first, more, other)),
     )
-    assert sorted(session["turns"] for session in scene.read(list_sessions, EVERYTHING)) == [1, 2]
+    assert sorted(session["turns"] for session in recorded.read(list_sessions, EVERYTHING)) == [1, 2]
 
 
 def test_a_session_stores_each_block_once(tmp_path: Path) -> None:
-    scene = RecordedGateway(tmp_path)
+    recorded = RecordedGateway(tmp_path)
     tools = [{"name": f"tool_{number}", "input_schema": {"d": os.urandom(200).hex()}} for number in range(40)]
     turns: list[dict[str, object]] = []
     steps = []
@@ -164,14 +166,14 @@ def test_a_session_stores_each_block_once(tmp_path: Path) -> None:
         turns.append({"role": "user", "content": f"{number} {os.urandom(500).hex()}"})
         steps.append(ask(list(turns), tools=tools))
         turns.append({"role": "assistant", "content": f"answer {number}"})
-    play(scene, *(lambda body=body: scene.send(body) for body in steps))
-    _, size = scene.read(read_size)
+    play(recorded, *(lambda body=body: recorded.send(body) for body in steps))
+    _, size = recorded.read(read_size)
     everything = sum(map(len, steps))
     # Random hexadecimal text shrinks to half; both dialects hold the new texts of each turn and the tools.
     assert size < everything / 8
     for number, body in enumerate(steps, 1):
-        turn = scene.read(read_turn, "last", number)
-        assert scene.read(read_raw, turn["id"], "client_request") == body
+        turn = recorded.read(read_turn, "last", number)
+        assert recorded.read(read_raw, turn["id"], "client_request") == body
 
 
 def test_old_turns_are_deleted_and_their_blocks_with_them(
@@ -179,25 +181,25 @@ def test_old_turns_are_deleted_and_their_blocks_with_them(
 ) -> None:
     monkeypatch.setattr(turn_writer, "CHECK_EVERY", 1)
     settings = RecordSettings(record="bodies", max_count=3)
-    scene = RecordedGateway(tmp_path, settings=settings)
+    recorded = RecordedGateway(tmp_path, settings=settings)
     bodies = [ask([{"role": "user", "content": f"{number} {os.urandom(300).hex()}"}]) for number in range(12)]
-    play(scene, *(lambda body=body: scene.send(body) for body in bodies))
-    turns = scene.read(list_turns, EVERYTHING)
+    play(recorded, *(lambda body=body: recorded.send(body) for body in bodies))
+    turns = recorded.read(list_turns, EVERYTHING)
     assert 3 <= len(turns) <= 4
     for turn in turns:
-        assert scene.read(read_raw, turn["id"], "client_request") == bodies[turn["number"] - 1]
-    unused = scene.read(lambda connection: connection.execute("SELECT COUNT(*) FROM blocks").fetchone()[0])
+        assert recorded.read(read_raw, turn["id"], "client_request") == bodies[turn["number"] - 1]
+    unused = recorded.read(lambda connection: connection.execute("SELECT COUNT(*) FROM blocks").fetchone()[0])
     assert unused <= len(turns) * 8
 
 
 def test_a_deletion_by_another_process_does_not_break_later_turns(tmp_path: Path) -> None:
-    scene = RecordedGateway(tmp_path)
+    recorded = RecordedGateway(tmp_path)
     bodies = [ask(HELLO), ask([*HELLO, {"role": "assistant", "content": "ok"}, *HELLO])]
 
     async def run() -> None:
-        await scene.send(bodies[0])
+        await recorded.send(bodies[0])
         for _ in range(1000):
-            if scene.recorder.status.written:
+            if recorded.recorder.status.written:
                 break
             await asyncio.sleep(0.005)
 
@@ -205,48 +207,48 @@ def test_a_deletion_by_another_process_does_not_break_later_turns(tmp_path: Path
             rows = connection.execute("SELECT id FROM turns").fetchall()
             delete_turns(connection, [row[0] for row in rows])
 
-        open_records(scene.file, delete)
-        await scene.send(bodies[1])
-        await asyncio.to_thread(scene.recorder.close)
+        open_records(recorded.file, delete)
+        await recorded.send(bodies[1])
+        await asyncio.to_thread(recorded.recorder.close)
 
     asyncio.run(run())
-    (turn,) = scene.read(list_turns, Condition("1"))
-    assert scene.read(read_raw, turn["id"], "client_request") == bodies[1]
+    (turn,) = recorded.read(list_turns, Condition("1"))
+    assert recorded.read(read_raw, turn["id"], "client_request") == bodies[1]
 
 
 def test_a_full_disk_loses_records_and_no_streams(tmp_path: Path) -> None:
-    scene = RecordedGateway(tmp_path)
-    scene.file.mkdir()
-    clients = play(scene, *[lambda: scene.send(ask(HELLO))] * 3)
+    recorded = RecordedGateway(tmp_path)
+    recorded.file.mkdir()
+    clients = play(recorded, *[lambda: recorded.send(ask(HELLO))] * 3)
     assert all(client.status == 200 and client.is_ended for client in clients)  # type: ignore[attr-defined]
-    status = scene.recorder.status
+    status = recorded.recorder.status
     assert (status.written, status.lost) == (0, 3)
     assert "records.db" in status.error
 
 
 def test_a_slow_disk_loses_records_and_no_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_module, "MAX_WAITING", 4)
-    scene = RecordedGateway(tmp_path)
-    scene.recorder._thread = object()  # type: ignore[assignment] # a thread that takes nothing
+    recorded = RecordedGateway(tmp_path)
+    recorded.recorder._thread = object()  # type: ignore[assignment] # a thread that takes nothing
 
     async def run() -> list[int]:
-        return [(await scene.send(ask(HELLO))).status for _ in range(5)]
+        return [(await recorded.send(ask(HELLO))).status for _ in range(5)]
 
     assert asyncio.run(run()) == [200] * 5
-    assert scene.recorder.status.lost == 4
+    assert recorded.recorder.status.lost == 4
 
 
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from tests.records.scene import RecordedGateway, ask
+from tests.records.recorded_gateway import RecordedGateway, ask
 
 async def main():
-    scene = RecordedGateway(Path({folder!r}))
+    recorded = RecordedGateway(Path({folder!r}))
     for number in range(1000):
-        await scene.send(ask([{{"role": "user", "content": f"turn {{number}}"}}]))
-        while scene.recorder.status.written <= number:
+        await recorded.send(ask([{{"role": "user", "content": f"turn {{number}}"}}]))
+        while recorded.recorder.status.written <= number:
             await asyncio.sleep(0.001)
         print(number + 1, flush=True)
 

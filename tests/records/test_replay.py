@@ -17,9 +17,9 @@ from dragoman.records.replay import (
     load_session,
     normalise_request,
 )
-from tests.exchange.speech import CHAT_FINISH, CHAT_START, CHAT_USAGE, chat_text
-from tests.exchange.twin import Script
-from tests.records.scene import CLAUDE, RecordedGateway, ask
+from tests.exchange.fakes import Script
+from tests.exchange.sample_replies import CHAT_FINISH, CHAT_START, CHAT_USAGE, chat_text
+from tests.records.recorded_gateway import CLAUDE, RecordedGateway, ask
 
 Messages = list[dict[str, Any]]
 
@@ -146,19 +146,19 @@ def test_two_recorded_sessions_part_at_the_planted_turn(tmp_path: Path) -> None:
 
     good = ["one", "two", "three", "four", "five"]
     bad = ["one", "two", "three", "wrong", "five"]
-    scene = RecordedGateway(tmp_path, *(script(text) for text in [*good, *bad]))
+    recorded = RecordedGateway(tmp_path, *(script(text) for text in [*good, *bad]))
 
     async def run() -> None:
         for name, replies in (("good", good), ("bad", bad)):
             messages: Messages = []
             for number, reply in enumerate(replies):
                 messages.append({"role": "user", "content": f"question {number}"})
-                await scene.send(ask(messages), headers={**CLAUDE, "x-claude-code-session-id": name})
+                await recorded.send(ask(messages), headers={**CLAUDE, "x-claude-code-session-id": name})
                 messages.append({"role": "assistant", "content": reply})
-        await asyncio.to_thread(scene.recorder.close)
+        await asyncio.to_thread(recorded.recorder.close)
 
     asyncio.run(run())
-    found = find_divergence(scene.read(load_session, "good"), scene.read(load_session, "bad"))
+    found = find_divergence(recorded.read(load_session, "good"), recorded.read(load_session, "bad"))
     assert found is not None
     assert (found.kind, found.first, found.second) == ("reply", 4, 4)
     assert (found.differences[0].before, found.differences[0].after) == ("four", "wrong")

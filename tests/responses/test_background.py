@@ -25,8 +25,8 @@ from dragoman.responses.turn import ResponseTurn
 from dragoman.server.app import App
 from dragoman.storage.port import Transaction
 from dragoman.storage.sqlite import SqliteStorage
-from tests.exchange.speech import CHAT_STREAM, chat_text
-from tests.exchange.twin import RememberingClient
+from tests.exchange.fakes import RememberingClient
+from tests.exchange.sample_replies import CHAT_STREAM, chat_text
 from tests.responses.looped import looped
 from tests.responses.test_http import Json, error, events
 from tests.server.running import Got, Running, config_for, running

@@ -8,7 +8,7 @@ from dragoman.responses.collector import ResponseCollector, StoringClient
 from dragoman.responses.compaction import CompactionCollector
 from dragoman.responses.members import Members, ResponseFacts
 from dragoman.wire.sse import Frame, Output, RawEvents, encode_sse
-from tests.exchange.twin import RememberingClient
+from tests.exchange.fakes import RememberingClient
 from tests.responses.looped import looped
 
 FACTS = ResponseFacts(id="resp_ours", previous="resp_before")

@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.dialects.registry import dialect_named
 from dragoman.responses.compaction import INTRODUCTION, SUMMARY_PROMPT, pack_summary, unpack_summary
-from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
+from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
 from tests.responses.looped import looped
 from tests.responses.test_http import Json, error, events
 from tests.server.running import config_for, running

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.config.settings import ResponsesSettings
-from tests.exchange.speech import CHAT_WHOLE
+from tests.exchange.sample_replies import CHAT_WHOLE
 from tests.responses.looped import looped
 from tests.server.running import Got, Running, config_for, running
 from tests.upstream.byte_server import ByteServer, reply

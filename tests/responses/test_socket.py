@@ -15,7 +15,7 @@ from dragoman.pipeline.plan import RequestMetadata
 from dragoman.responses.websocket import MAX_WAITING, SocketSession
 from dragoman.server.connection import SocketConnection
 from dragoman.server.responses_api import MAX_SOCKETS
-from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
+from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
 from tests.responses.looped import looped
 from tests.server.running import Running, config_for, running
 from tests.upstream.byte_server import (

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.exchange.speech import CHAT_WHOLE
+from tests.exchange.sample_replies import CHAT_WHOLE
 from tests.responses.looped import looped
 from tests.responses.test_http import CALLING, HELLO, Json, create, error, events
 from tests.server.running import config_for, running

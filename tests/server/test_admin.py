@@ -10,7 +10,7 @@ import pytest
 from dragoman.config.settings import Secret, ServerSettings
 from dragoman.server.admin import ENDPOINTS
 from dragoman.server.status import SECTIONS
-from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
+from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import ADMIN_TOKEN, OPERATOR, Running, config_for, running
 from tests.upstream.byte_server import LAST_CHUNK, Action, ByteServer, Pause, chunk, reply, run, stream_head
 

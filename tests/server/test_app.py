@@ -9,7 +9,7 @@ import zstandard
 
 from dragoman.config.find import identify_config
 from dragoman.config.settings import Secret, ServerSettings
-from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
+from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import config_for, running
 from tests.upstream.byte_server import LAST_CHUNK, ByteServer, chunk, reply, run, stream_head
 

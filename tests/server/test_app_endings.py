@@ -13,7 +13,7 @@ from dragoman.pipeline.target_request import TargetRequest
 from dragoman.server import app
 from dragoman.server import connection as connection_module
 from dragoman.server.models import build_count_body
-from tests.exchange.speech import CHAT_START, CHAT_STREAM, chat_text
+from tests.exchange.sample_replies import CHAT_START, CHAT_STREAM, chat_text
 from tests.server.running import config_for, running, serving
 from tests.upstream.byte_server import (
     LAST_CHUNK,

@@ -11,7 +11,7 @@ from dragoman.accounts.statistics import UsageCounts, UsageKey
 from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
 from dragoman.config.rules import Rule, RuleConditions
-from tests.exchange.speech import CHAT_START, CHAT_STREAM, CHAT_WHOLE, chat_text
+from tests.exchange.sample_replies import CHAT_START, CHAT_STREAM, CHAT_WHOLE, chat_text
 from tests.server.keyholder import KeyHolder
 from tests.server.running import Got, Running, config_for, running
 from tests.server.test_app import HELLO, TURNS

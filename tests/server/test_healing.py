@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
+from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
 from tests.healing.vendor import write_error
 from tests.server.running import config_for, running
 from tests.server.test_app import TURNS

@@ -13,7 +13,7 @@ from dragoman.config.model import Config, Route
 from dragoman.config.provider import TargetName
 from dragoman.config.settings import Secret, ServerSettings
 from dragoman.telemetry.log import set_up_logging
-from tests.exchange.speech import CHAT_WHOLE
+from tests.exchange.sample_replies import CHAT_WHOLE
 from tests.server.keyholder import KeyHolder
 from tests.server.running import Running, config_for, running
 from tests.server.test_app import HELLO, TURNS
@@ -43,7 +43,7 @@ async def until(gateway: Running, status: int, key: str = "", path: str = CHAT) 
             await asyncio.sleep(0.02)
 
 
-def scene(holder: KeyHolder, act: Callable[[Running], Awaitable[None]]) -> None:
+def run_with_gateway(holder: KeyHolder, act: Callable[[Running], Awaitable[None]]) -> None:
     async def scenario() -> None:
         async with running(config_for(), state=holder.path) as gateway:
             await act(gateway)
@@ -55,7 +55,7 @@ def test_requests_need_no_key_until_one_exists(holder: KeyHolder) -> None:
     async def act(gateway: Running) -> None:
         assert (await gateway.ask("POST", CHAT, HELLO)).status == 200
 
-    scene(holder, act)
+    run_with_gateway(holder, act)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -70,7 +70,7 @@ def test_a_stored_key_opens_every_dialect(holder: KeyHolder, turn: str, place: s
         assert b"does not know that client key" in refused.body
         assert (await gateway.ask("POST", path, body, PLACES[place](key))).status == 200
 
-    scene(holder, act)
+    run_with_gateway(holder, act)
 
 
 def test_a_key_in_the_address_opens_too(holder: KeyHolder) -> None:
@@ -80,7 +80,7 @@ def test_a_key_in_the_address_opens_too(holder: KeyHolder) -> None:
         assert (await gateway.ask("POST", f"{CHAT}?key={key}", HELLO)).status == 200
         assert (await gateway.ask("POST", CHAT, HELLO)).status == 401
 
-    scene(holder, act)
+    run_with_gateway(holder, act)
 
 
 def test_a_running_gateway_notices_every_change(holder: KeyHolder) -> None:
@@ -102,7 +102,7 @@ def test_a_running_gateway_notices_every_change(holder: KeyHolder) -> None:
         holder.do(lambda connection: client_keys.revoke_key(connection, "ci", time.time()))
         await until(gateway, 401, fresh)
 
-    scene(holder, act)
+    run_with_gateway(holder, act)
 
 
 def test_revoking_the_last_key_opens_no_door_and_deleting_it_does(holder: KeyHolder) -> None:
@@ -117,7 +117,7 @@ def test_revoking_the_last_key_opens_no_door_and_deleting_it_does(holder: KeyHol
         holder.do(lambda connection: client_keys.delete_key(connection, "ci"))
         await until(gateway, 200)
 
-    scene(holder, act)
+    run_with_gateway(holder, act)
 
 
 def test_the_error_of_an_expired_key_has_the_date(holder: KeyHolder) -> None:
@@ -128,7 +128,7 @@ def test_the_error_of_an_expired_key_has_the_date(holder: KeyHolder) -> None:
         assert refused.status == 401
         assert b"expired on 1970-01-02 at 00:00 UTC" in refused.body
 
-    scene(holder, act)
+    run_with_gateway(holder, act)
 
 
 def test_after_a_rotation_both_keys_count_for_the_time_that_was_given(holder: KeyHolder) -> None:
@@ -144,7 +144,7 @@ def test_after_a_rotation_both_keys_count_for_the_time_that_was_given(holder: Ke
         assert refused.status == 401
         assert b"was replaced by a new one" in refused.body
 
-    scene(holder, act)
+    run_with_gateway(holder, act)
 
 
 @pytest.mark.rule("R124")
@@ -175,7 +175,7 @@ def test_a_model_that_a_key_may_not_use_is_refused_in_the_clients_dialect(
         assert b"the key 'ci' may not use the model 'any'; it may use: claude-*, up/*" in got.body
         assert got.headers["x-should-retry"] == "false"
 
-    scene(holder, act)
+    run_with_gateway(holder, act)
 
 
 def test_a_model_that_a_key_may_not_use_is_refused_before_it_waits_in_the_background(
@@ -188,7 +188,7 @@ def test_a_model_that_a_key_may_not_use_is_refused_before_it_waits_in_the_backgr
         got = await gateway.ask("POST", "/v1/responses", body, {"x-api-key": key})
         assert got.status == 403
 
-    scene(holder, act)
+    run_with_gateway(holder, act)
 
 
 def test_a_key_sees_only_the_models_that_it_may_use(holder: KeyHolder) -> None:
@@ -270,4 +270,4 @@ def test_a_state_file_that_cannot_be_read_refuses_every_request(holder: KeyHolde
         assert got.status == 529
         assert str(holder.path).encode() not in got.body
 
-    scene(holder, act)
+    run_with_gateway(holder, act)

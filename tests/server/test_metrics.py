@@ -24,8 +24,8 @@ from dragoman.server.status import build_status
 from dragoman.storage.sqlite import SqliteStorage
 from dragoman.telemetry.instruments import MetricInfo
 from dragoman.telemetry.metrics import Metrics
-from tests.exchange.speech import CHAT_STREAM
-from tests.exchange.twin import Script, ScriptedUpstream, ask, record_of
+from tests.exchange.fakes import Script, ScriptedUpstream, ask, record_of
+from tests.exchange.sample_replies import CHAT_STREAM
 from tests.server.running import ADMIN_TOKEN, OPERATOR, Running, config_for, running
 from tests.telemetry.scrape import Scrape
 from tests.upstream.byte_server import LAST_CHUNK, Action, ByteServer, Pause, chunk, reply, run, stream_head

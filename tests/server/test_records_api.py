@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dragoman.config.settings import RecordSettings
-from tests.exchange.speech import CHAT_STREAM
+from tests.exchange.sample_replies import CHAT_STREAM
 from tests.server.running import OPERATOR, Running, config_for, running
 from tests.upstream.byte_server import LAST_CHUNK, ByteServer, chunk, eventually, run, stream_head
 

@@ -18,7 +18,7 @@ from dragoman.config.settings import Secret, ServerSettings
 from dragoman.hub.errors import ConfigError
 from dragoman.server.reload import WATCH_INTERVAL
 from dragoman.telemetry.log import LOGGER, LogFormatter
-from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
+from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import OPERATOR, Connected, Running, config_for, running
 from tests.upstream.byte_server import (
     LAST_CHUNK,

@@ -12,9 +12,7 @@ from dragoman.hub.usage import Usage
 from dragoman.telemetry.instruments import write_exposition
 from dragoman.telemetry.metrics import Metrics, count_classes
 from tests.exchange.clock import run
-from tests.exchange.governing import events_of, governed, question, script
-from tests.exchange.speech import CHAT_START, CHAT_STREAM, chat_text, data, error
-from tests.exchange.twin import (
+from tests.exchange.fakes import (
     Ask,
     Bench,
     Break,
@@ -26,6 +24,8 @@ from tests.exchange.twin import (
     provider,
     record_of,
 )
+from tests.exchange.governing import events_of, governed, question, script
+from tests.exchange.sample_replies import CHAT_START, CHAT_STREAM, chat_text, data, error
 from tests.telemetry.scrape import Scrape
 
 

@@ -15,8 +15,8 @@ from dragoman.storage.sqlite import SqliteStorage
 from dragoman.telemetry import reply_snapshots
 from dragoman.telemetry.redaction import redact
 from dragoman.telemetry.reply_snapshots import SnapshotWriter
+from tests.exchange.fakes import RememberingClient, ScriptedUpstream
 from tests.exchange.governing import Block, events_of, governed, question, script
-from tests.exchange.twin import RememberingClient, ScriptedUpstream
 
 KEEPING: dict[str, object] = {"tools": "hold", "rename": True, "snapshots": True}
 BROKEN: tuple[Block, ...] = ("I will look.", ("rEAD", "{'path': 'a',}"))
@@ -25,7 +25,7 @@ BROKEN: tuple[Block, ...] = ("I will look.", ("rEAD", "{'path': 'a',}"))
 def kept(folder: Path, *blocks: Block, replies: int = 1, **values: object) -> list[Path]:
     """The files after a governed exchange or more."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         upstream = ScriptedUpstream(script("openai_chat", events_of(*blocks, cause="tool_calls")))
         provider = governed("up", "openai_chat", {**KEEPING, **values})
         config = Config(providers={"up": provider}, default=(TargetName("up", "*"),))
@@ -39,7 +39,7 @@ def kept(folder: Path, *blocks: Block, replies: int = 1, **values: object) -> li
         files.close()
         await gateway.close()
 
-    asyncio.run(scene())
+    asyncio.run(scenario())
     return sorted((folder / "governance").glob("*"))
 
 

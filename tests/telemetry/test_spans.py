@@ -20,8 +20,8 @@ from dragoman.hub.errors import ConfigError, Failure
 from dragoman.routing.health import TargetKey
 from dragoman.telemetry.spans import ExchangeTracer, build_tracer
 from tests.exchange.clock import run
-from tests.exchange.speech import CHAT_STREAM, DIALECTS, error
-from tests.exchange.twin import Ask, Bench, RememberingClient, Script, ScriptedUpstream, Wait, ask, provider
+from tests.exchange.fakes import Ask, Bench, RememberingClient, Script, ScriptedUpstream, Wait, ask, provider
+from tests.exchange.sample_replies import CHAT_STREAM, DIALECTS, error
 from tests.telemetry.collector import collecting
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

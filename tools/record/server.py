@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from tools.record.reply_writers import REPLY_WRITERS, stream
 from tools.record.script import Step
-from tools.record.voices import VOICES, stream
 
 DIALECT_OF_PATH = {
     "/messages": "anthropic",
@@ -58,7 +58,11 @@ class Stage:
             self.exchanges.append(Exchange(dialect, path, headers, body, is_main))
             number = len(self.exchanges)
         if bare.endswith(":generateContent"):
-            return 200, "application/json", msgspec.json.encode(next(VOICES[dialect](step, number, body)))
+            return (
+                200,
+                "application/json",
+                msgspec.json.encode(next(REPLY_WRITERS[dialect](step, number, body))),
+            )
         return 200, "text/event-stream", stream(dialect, step, number, body)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.e2e.clients.client import BINARIES, Client, Errand, Outcome, build_environment, execute, write
+from tests.e2e.clients.client import BINARIES, AgentTask, Client, Outcome, build_environment, execute, write
 from tests.e2e.clients.terminal import Terminal, open_terminal
 from tests.e2e.upstream.script import Grip
 
@@ -19,15 +19,15 @@ SDK_GRIPS = GRIPS | {"note": Grip(tool="mcp__notes__lookup", argument="key")}
 AGENT_PROGRAM = Path(__file__).resolve().parent / "agent_sdk_program.py"
 
 
-def _environment(errand: Errand) -> dict[str, str]:
+def _environment(task: AgentTask) -> dict[str, str]:
     names = ("OPUS", "SONNET", "HAIKU", "FABLE")
     return {
-        "ANTHROPIC_BASE_URL": errand.url,
-        "ANTHROPIC_API_KEY": errand.key,
-        "ANTHROPIC_MODEL": errand.model,
-        "ANTHROPIC_SMALL_FAST_MODEL": errand.model,
-        "CLAUDE_CODE_SUBAGENT_MODEL": errand.model,
-        **{f"ANTHROPIC_DEFAULT_{name}_MODEL": errand.model for name in names},
+        "ANTHROPIC_BASE_URL": task.url,
+        "ANTHROPIC_API_KEY": task.key,
+        "ANTHROPIC_MODEL": task.model,
+        "ANTHROPIC_SMALL_FAST_MODEL": task.model,
+        "CLAUDE_CODE_SUBAGENT_MODEL": task.model,
+        **{f"ANTHROPIC_DEFAULT_{name}_MODEL": task.model for name in names},
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_TELEMETRY": "1",
         "DISABLE_AUTOUPDATER": "1",
@@ -35,16 +35,16 @@ def _environment(errand: Errand) -> dict[str, str]:
     }
 
 
-async def run_command(client: Client, errand: Errand) -> Outcome:
+async def run_command(client: Client, task: AgentTask) -> Outcome:
     options = ["-p", "--dangerously-skip-permissions", "--output-format", "json"]
-    options += ["--continue"] if errand.resumes else []
-    command = [str(BINARIES / "claude"), *options, errand.prompt]
-    status, out, err = await execute(command, errand, _environment(errand))
+    options += ["--continue"] if task.resumes else []
+    command = [str(BINARIES / "claude"), *options, task.prompt]
+    status, out, err = await execute(command, task, _environment(task))
     return Outcome(exit=status, text=_result(out), output=out + err)
 
 
-def open_session(errand: Errand) -> AbstractAsyncContextManager[Terminal]:
-    """Claude Code in a terminal, for a person with a login: `errand.key` is its token.
+def open_session(task: AgentTask) -> AbstractAsyncContextManager[Terminal]:
+    """Claude Code in a terminal, for a person with a login: `task.key` is its token.
 
     It first shows its input line, without the questions of a first start.
     """
@@ -53,26 +53,26 @@ def open_session(errand: Errand) -> AbstractAsyncContextManager[Terminal]:
         "hasCompletedOnboarding": True,
         "bypassPermissionsModeAccepted": True,
         "theme": "dark",
-        "projects": {str(errand.project): known},
+        "projects": {str(task.project): known},
     }
-    write(errand.home / ".claude.json", msgspec.json.encode(state).decode())
+    write(task.home / ".claude.json", msgspec.json.encode(state).decode())
     login = {
-        "ANTHROPIC_BASE_URL": errand.url,
-        "ANTHROPIC_MODEL": errand.model,
-        "CLAUDE_CODE_SUBAGENT_MODEL": errand.model,
-        "CLAUDE_CODE_OAUTH_TOKEN": errand.key,
+        "ANTHROPIC_BASE_URL": task.url,
+        "ANTHROPIC_MODEL": task.model,
+        "CLAUDE_CODE_SUBAGENT_MODEL": task.model,
+        "CLAUDE_CODE_OAUTH_TOKEN": task.key,
         "DISABLE_TELEMETRY": "1",
         "DISABLE_AUTOUPDATER": "1",
         "IS_SANDBOX": "1",
     }
     command = [str(BINARIES / "claude"), "--dangerously-skip-permissions"]
-    return open_terminal(command, errand.project, build_environment(errand) | login)
+    return open_terminal(command, task.project, build_environment(task) | login)
 
 
-async def run_agent_sdk(client: Client, errand: Errand) -> Outcome:
-    command = [sys.executable, str(AGENT_PROGRAM), errand.prompt]
-    environment = _environment(errand) | {"ENABLE_TOOL_SEARCH": "false"}
-    status, out, err = await execute(command, errand, environment)
+async def run_agent_sdk(client: Client, task: AgentTask) -> Outcome:
+    command = [sys.executable, str(AGENT_PROGRAM), task.prompt]
+    environment = _environment(task) | {"ENABLE_TOOL_SEARCH": "false"}
+    status, out, err = await execute(command, task, environment)
     return Outcome(exit=status, text=out.strip(), output=out + err)
 
 

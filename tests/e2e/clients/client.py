@@ -17,7 +17,7 @@ SECONDS_FOR_A_RUN = 110.0
 CLIENT_KEY = "client-key-0001"
 
 
-class Errand(msgspec.Struct, frozen=True, kw_only=True):
+class AgentTask(msgspec.Struct, frozen=True, kw_only=True):
     """What a client is sent out to do, and where."""
 
     #: The root of the API, without a version.
@@ -49,33 +49,33 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     dialect: str
     model: str
     grips: Mapping[str, Grip]
-    run: Callable[["Client", Errand], Awaitable[Outcome]]
+    run: Callable[["Client", AgentTask], Awaitable[Outcome]]
     #: Whether it makes several calls at once.
     is_parallel: bool = True
     #: Whether it echoes opaque reasoning state, so that a model's seals survive the round trip.
     carries_seals: bool = True
 
 
-def build_environment(errand: Errand) -> dict[str, str]:
+def build_environment(task: AgentTask) -> dict[str, str]:
     """The variables of every client: nothing of the machine's user but the path of programs."""
-    (errand.home / "scratch").mkdir(exist_ok=True)
+    (task.home / "scratch").mkdir(exist_ok=True)
     return {
         "PATH": f"{CLIENTS / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "HOME": str(errand.home),
+        "HOME": str(task.home),
         "LANG": "C.UTF-8",
-        "TMPDIR": str(errand.home / "scratch"),
+        "TMPDIR": str(task.home / "scratch"),
         "NO_COLOR": "1",
     }
 
 
 async def execute(
-    command: list[str], errand: Errand, environment: Mapping[str, str]
+    command: list[str], task: AgentTask, environment: Mapping[str, str]
 ) -> tuple[int | None, str, str]:
-    """Run a command in the errand's home; its exit status (None after the time limit), output and errors."""
+    """Run a command in the home of its task; its exit status (None: too late), output and errors."""
     process = await asyncio.create_subprocess_exec(
         *command,
-        cwd=errand.project,
-        env=build_environment(errand) | dict(environment),
+        cwd=task.project,
+        env=build_environment(task) | dict(environment),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

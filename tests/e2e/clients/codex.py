@@ -1,6 +1,6 @@
 """Codex, in the three tool layouts that it chooses by the model's name."""
 
-from tests.e2e.clients.client import BINARIES, Client, Errand, Outcome, execute, json_lines, write
+from tests.e2e.clients.client import BINARIES, AgentTask, Client, Outcome, execute, json_lines, write
 from tests.e2e.upstream.script import Grip
 
 CONFIG = """\
@@ -41,30 +41,30 @@ enabled = false
 FEW_TOKENS = 18_000
 
 
-async def run(client: Client, errand: Errand) -> Outcome:
-    return await _run(errand, CONFIG)
+async def run(client: Client, task: AgentTask) -> Outcome:
+    return await _run(task, CONFIG)
 
 
-async def run_built_in(client: Client, errand: Errand) -> Outcome:
-    return await _run(errand, BUILT_IN)
+async def run_built_in(client: Client, task: AgentTask) -> Outcome:
+    return await _run(task, BUILT_IN)
 
 
-async def run_compacting(client: Client, errand: Errand) -> Outcome:
+async def run_compacting(client: Client, task: AgentTask) -> Outcome:
     """With room for the first few turns only."""
-    return await _run(errand, f"model_auto_compact_token_limit = {FEW_TOKENS}\n{BUILT_IN}")
+    return await _run(task, f"model_auto_compact_token_limit = {FEW_TOKENS}\n{BUILT_IN}")
 
 
-async def _run(errand: Errand, config: str) -> Outcome:
-    folder = errand.home / ".codex"
-    write(folder / "config.toml", config.replace("{url}", errand.url))
-    last = errand.home / "last-message.txt"
+async def _run(task: AgentTask, config: str) -> Outcome:
+    folder = task.home / ".codex"
+    write(folder / "config.toml", config.replace("{url}", task.url))
+    last = task.home / "last-message.txt"
     options = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
-    options += ["-m", errand.model, "-o", str(last)]
-    again = ["resume", "--last", *options, errand.prompt]
-    begin = [*options, "-i", "pixel.png", "--", errand.prompt]
-    command = [str(BINARIES / "codex"), "exec", *(again if errand.resumes else begin)]
-    environment = {"CODEX_HOME": str(folder), "GATEWAY_KEY": errand.key, "CODEX_API_KEY": errand.key}
-    status, out, err = await execute(command, errand, environment)
+    options += ["-m", task.model, "-o", str(last)]
+    again = ["resume", "--last", *options, task.prompt]
+    begin = [*options, "-i", "pixel.png", "--", task.prompt]
+    command = [str(BINARIES / "codex"), "exec", *(again if task.resumes else begin)]
+    environment = {"CODEX_HOME": str(folder), "GATEWAY_KEY": task.key, "CODEX_API_KEY": task.key}
+    status, out, err = await execute(command, task, environment)
     text = last.read_text(encoding="utf-8") if last.exists() else ""
     if not json_lines(out):
         text = ""

@@ -1,6 +1,6 @@
 """Gemini CLI."""
 
-from tests.e2e.clients.client import BINARIES, Client, Errand, Outcome, execute, json_lines, write
+from tests.e2e.clients.client import BINARIES, AgentTask, Client, Outcome, execute, json_lines, write
 from tests.e2e.upstream.script import Grip
 
 GRIPS = {
@@ -12,17 +12,17 @@ SETTINGS = """{"security": {"auth": {"selectedType": "gemini-api-key"}}, "teleme
 "privacy": {"usageStatisticsEnabled": false}, "general": {"enableAutoUpdate": false}}"""
 
 
-async def run(client: Client, errand: Errand) -> Outcome:
-    write(errand.home / ".gemini" / "settings.json", SETTINGS)
-    options = ["-m", errand.model, "-o", "stream-json", "--yolo"]
-    options += ["--resume", "latest"] if errand.resumes else []
-    command = [str(BINARIES / "gemini"), *options, "-p", errand.prompt]
+async def run(client: Client, task: AgentTask) -> Outcome:
+    write(task.home / ".gemini" / "settings.json", SETTINGS)
+    options = ["-m", task.model, "-o", "stream-json", "--yolo"]
+    options += ["--resume", "latest"] if task.resumes else []
+    command = [str(BINARIES / "gemini"), *options, "-p", task.prompt]
     environment = {
-        "GEMINI_API_KEY": errand.key,
-        "GOOGLE_GEMINI_BASE_URL": errand.url,
+        "GEMINI_API_KEY": task.key,
+        "GOOGLE_GEMINI_BASE_URL": task.url,
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
     }
-    status, out, err = await execute(command, errand, environment)
+    status, out, err = await execute(command, task, environment)
     return Outcome(exit=status, text=_last_words(out), output=out + err)
 
 

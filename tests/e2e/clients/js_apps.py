@@ -3,35 +3,35 @@
 import shutil
 from pathlib import Path
 
-from tests.e2e.clients.client import CLIENTS, Client, Errand, Outcome, execute
+from tests.e2e.clients.client import CLIENTS, AgentTask, Client, Outcome, execute
 from tests.e2e.clients.python_tools import GRIPS
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "js"
 
 
-async def _run(program: str, dialect: str, errand: Errand) -> Outcome:
+async def _run(program: str, dialect: str, task: AgentTask) -> Outcome:
     # Node looks for packages beside the program, so the program goes where the packages can be linked.
     for source in (PROGRAMS / program, PROGRAMS / "tools.mjs"):
-        shutil.copy(source, errand.home)
-    (errand.home / "node_modules").symlink_to(CLIENTS / "node_modules")
+        shutil.copy(source, task.home)
+    (task.home / "node_modules").symlink_to(CLIENTS / "node_modules")
     environment = {
-        "URL_ROOT": errand.url,
-        "KEY": errand.key,
-        "MODEL": errand.model,
-        "PROMPT": errand.prompt,
+        "URL_ROOT": task.url,
+        "KEY": task.key,
+        "MODEL": task.model,
+        "PROMPT": task.prompt,
         "DIALECT": dialect,
     }
-    command = [str(CLIENTS / "bin" / "node"), str(errand.home / program)]
-    status, out, err = await execute(command, errand, environment)
+    command = [str(CLIENTS / "bin" / "node"), str(task.home / program)]
+    status, out, err = await execute(command, task, environment)
     return Outcome(exit=status, text=out.strip(), output=out + err)
 
 
-async def run_vendor(client: Client, errand: Errand) -> Outcome:
-    return await _run(f"{client.dialect}.mjs", client.dialect, errand)
+async def run_vendor(client: Client, task: AgentTask) -> Outcome:
+    return await _run(f"{client.dialect}.mjs", client.dialect, task)
 
 
-async def run_ai_sdk(client: Client, errand: Errand) -> Outcome:
-    return await _run("ai_sdk.mjs", client.dialect, errand)
+async def run_ai_sdk(client: Client, task: AgentTask) -> Outcome:
+    return await _run("ai_sdk.mjs", client.dialect, task)
 
 
 MODELS = {

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tests.e2e.clients.client import BINARIES, Client, Errand, Outcome, execute, json_lines, write
+from tests.e2e.clients.client import BINARIES, AgentTask, Client, Outcome, execute, json_lines, write
 from tests.e2e.upstream.script import Grip
 
 GRIPS = {
@@ -18,7 +18,7 @@ PROVIDERS = {
 }
 
 
-def _config(client: Client, errand: Errand) -> str:
+def _config(client: Client, task: AgentTask) -> str:
     package, version = PROVIDERS[client.dialect]
     model = {
         "name": "Model",
@@ -31,20 +31,20 @@ def _config(client: Client, errand: Errand) -> str:
     provider = {
         "npm": package,
         "name": "Gateway",
-        "options": {"baseURL": f"{errand.url}{version}", "apiKey": errand.key},
-        "models": {errand.model: model},
+        "options": {"baseURL": f"{task.url}{version}", "apiKey": task.key},
+        "models": {task.model: model},
     }
     config = {"autoupdate": False, "share": "disabled", "provider": {"gateway": provider}}
     return msgspec.json.encode(config).decode()
 
 
-async def run(client: Client, errand: Errand) -> Outcome:
-    write(errand.home / ".config" / "opencode" / "opencode.json", _config(client, errand))
-    options = ["run", "--format", "json", "--auto", "-m", f"gateway/{errand.model}"]
-    options += ["--continue"] if errand.resumes else []
-    command = [str(BINARIES / "opencode"), *options, errand.prompt]
+async def run(client: Client, task: AgentTask) -> Outcome:
+    write(task.home / ".config" / "opencode" / "opencode.json", _config(client, task))
+    options = ["run", "--format", "json", "--auto", "-m", f"gateway/{task.model}"]
+    options += ["--continue"] if task.resumes else []
+    command = [str(BINARIES / "opencode"), *options, task.prompt]
     environment = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
-    status, out, err = await execute(command, errand, environment)
+    status, out, err = await execute(command, task, environment)
     return Outcome(exit=status, text=_last_words(out), output=out + err)
 
 

@@ -10,22 +10,22 @@ import msgspec
 import openai
 from google import genai
 
-from tests.e2e.clients.client import SECONDS_FOR_A_RUN, Client, Errand, Outcome
+from tests.e2e.clients.client import SECONDS_FOR_A_RUN, AgentTask, Client, Outcome
 from tests.e2e.clients.python_tools import GRIPS, SYSTEM, Done, functions, use
 
-App = Callable[[Errand], Awaitable[str]]
+App = Callable[[AgentTask], Awaitable[str]]
 
 
-async def messages(errand: Errand) -> str:
-    async with anthropic.AsyncAnthropic(base_url=errand.url, api_key=errand.key, max_retries=0) as client:
-        history: list[Any] = [{"role": "user", "content": errand.prompt}]
+async def messages(task: AgentTask) -> str:
+    async with anthropic.AsyncAnthropic(base_url=task.url, api_key=task.key, max_retries=0) as client:
+        history: list[Any] = [{"role": "user", "content": task.prompt}]
         while True:
             async with client.messages.stream(
-                model=errand.model,
+                model=task.model,
                 max_tokens=8192,
                 system=SYSTEM,
                 thinking={"type": "enabled", "budget_tokens": 2048},
-                tools=_any(functions("input_schema", errand.tool_prefix)),
+                tools=_any(functions("input_schema", task.tool_prefix)),
                 messages=history,
             ) as stream:
                 reply = await stream.get_final_message()
@@ -33,30 +33,30 @@ async def messages(errand: Errand) -> str:
             calls = [block for block in reply.content if block.type == "tool_use"]
             if not calls:
                 return "".join(block.text for block in reply.content if block.type == "text")
-            results = [await _message_result(call, errand) for call in calls]
+            results = [await _message_result(call, task) for call in calls]
             history.append({"role": "user", "content": results})
 
 
-async def _message_result(call: Any, errand: Errand) -> dict[str, Any]:
-    done = await use(call.name, call.input, errand)
+async def _message_result(call: Any, task: AgentTask) -> dict[str, Any]:
+    done = await use(call.name, call.input, task)
     source = {"type": "base64", "media_type": "image/png", "data": done.image}
     content: Any = [{"type": "image", "source": source}] if done.image else done.text
     return {"type": "tool_result", "tool_use_id": call.id, "content": content, "is_error": done.failed}
 
 
-async def chat(errand: Errand) -> str:
+async def chat(task: AgentTask) -> str:
     tools = [
         {"type": "function", "function": one | {"strict": True}}
-        for one in functions("parameters", errand.tool_prefix)
+        for one in functions("parameters", task.tool_prefix)
     ]
-    async with openai.AsyncOpenAI(base_url=f"{errand.url}/v1", api_key=errand.key, max_retries=0) as client:
+    async with openai.AsyncOpenAI(base_url=f"{task.url}/v1", api_key=task.key, max_retries=0) as client:
         history: list[Any] = [
             {"role": "system", "content": SYSTEM},
-            {"role": "user", "content": errand.prompt},
+            {"role": "user", "content": task.prompt},
         ]
         while True:
             async with client.chat.completions.stream(
-                model=errand.model,
+                model=task.model,
                 messages=history,
                 tools=_any(tools),
                 stream_options={"include_usage": True},
@@ -69,7 +69,7 @@ async def chat(errand: Errand) -> str:
             pictures = []
             for call in reply.tool_calls:
                 arguments = msgspec.json.decode(call.function.arguments)
-                done = await use(call.function.name, arguments, errand)
+                done = await use(call.function.name, arguments, task)
                 history.append({"role": "tool", "tool_call_id": call.id, "content": done.text})
                 pictures += _chat_picture(done)
             if pictures:
@@ -82,15 +82,13 @@ def _chat_picture(done: Done) -> list[dict[str, Any]]:
     return [{"type": "image_url", "image_url": {"url": url}}] if done.image else []
 
 
-async def responses(errand: Errand) -> str:
-    tools = [
-        {"type": "function", "strict": True, **one} for one in functions("parameters", errand.tool_prefix)
-    ]
-    async with openai.AsyncOpenAI(base_url=f"{errand.url}/v1", api_key=errand.key, max_retries=0) as client:
-        items: list[Any] = [{"role": "user", "content": errand.prompt}]
+async def responses(task: AgentTask) -> str:
+    tools = [{"type": "function", "strict": True, **one} for one in functions("parameters", task.tool_prefix)]
+    async with openai.AsyncOpenAI(base_url=f"{task.url}/v1", api_key=task.key, max_retries=0) as client:
+        items: list[Any] = [{"role": "user", "content": task.prompt}]
         while True:
             async with client.responses.stream(
-                model=errand.model,
+                model=task.model,
                 instructions=SYSTEM,
                 input=items,
                 tools=_any(tools),
@@ -103,39 +101,39 @@ async def responses(errand: Errand) -> str:
             calls = [item for item in reply.output if item.type == "function_call"]
             if not calls:
                 return reply.output_text
-            items += [await response_result(call, errand) for call in calls]
+            items += [await response_result(call, task) for call in calls]
 
 
-async def response_result(call: Any, errand: Errand) -> dict[str, Any]:
-    done = await use(call.name, msgspec.json.decode(call.arguments), errand)
+async def response_result(call: Any, task: AgentTask) -> dict[str, Any]:
+    done = await use(call.name, msgspec.json.decode(call.arguments), task)
     url = f"data:image/png;base64,{done.image}"
     picture = [{"type": "input_image", "image_url": url, "detail": "auto"}]
     output: Any = picture if done.image else done.text
     return {"type": "function_call_output", "call_id": call.call_id, "output": output}
 
 
-async def gemini(errand: Errand) -> str:
+async def gemini(task: AgentTask) -> str:
     """On Google's plain client, in a thread: the one for asyncio leaves connections open when it fails."""
     loop = asyncio.get_running_loop()
 
     def answer(call: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(_gemini_result(call, errand), loop).result()
+        return asyncio.run_coroutine_threadsafe(_gemini_result(call, task), loop).result()
 
-    return await asyncio.to_thread(_gemini, errand, answer)
+    return await asyncio.to_thread(_gemini, task, answer)
 
 
-def _gemini(errand: Errand, answer: Callable[[Any], Any]) -> str:
-    options = _any({"base_url": errand.url, "timeout": 30_000})
+def _gemini(task: AgentTask, answer: Callable[[Any], Any]) -> str:
+    options = _any({"base_url": task.url, "timeout": 30_000})
     config = {
         "system_instruction": SYSTEM,
-        "tools": [{"function_declarations": functions("parameters_json_schema", errand.tool_prefix)}],
+        "tools": [{"function_declarations": functions("parameters_json_schema", task.tool_prefix)}],
         "thinking_config": {"include_thoughts": True, "thinking_level": "high"},
     }
-    contents: list[Any] = [genai.types.UserContent(errand.prompt)]
-    with genai.Client(api_key=errand.key, http_options=options) as client:
+    contents: list[Any] = [genai.types.UserContent(task.prompt)]
+    with genai.Client(api_key=task.key, http_options=options) as client:
         while True:
             chunks = client.models.generate_content_stream(
-                model=errand.model, contents=contents, config=_any(config)
+                model=task.model, contents=contents, config=_any(config)
             )
             parts = [part for chunk in chunks for part in _parts(chunk)]
             contents.append(genai.types.Content(role="model", parts=parts))
@@ -152,8 +150,8 @@ def _parts(chunk: Any) -> list[Any]:
     return [part for part in parts if part.text != "" or part.thought_signature]
 
 
-async def _gemini_result(call: Any, errand: Errand) -> Any:
-    done = await use(call.name, call.args, errand)
+async def _gemini_result(call: Any, task: AgentTask) -> Any:
+    done = await use(call.name, call.args, task)
     response = {"error" if done.failed else "output": done.text}
     result = genai.types.FunctionResponse(id=call.id, name=call.name, response=response)
     if done.image:
@@ -186,9 +184,9 @@ FAILURES = (
 )
 
 
-async def run(client: Client, errand: Errand) -> Outcome:
+async def run(client: Client, task: AgentTask) -> Outcome:
     try:
-        text = await asyncio.wait_for(APPS[client.dialect](errand), SECONDS_FOR_A_RUN)
+        text = await asyncio.wait_for(APPS[client.dialect](task), SECONDS_FOR_A_RUN)
     except FAILURES as failure:
         return Outcome(exit=1, text="", output=f"{type(failure).__name__}: {failure}")
     return Outcome(exit=0, text=text, output=text)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tests.e2e.clients.client import Errand
+from tests.e2e.clients.client import AgentTask
 from tests.e2e.upstream.script import Grip
 
 GRIPS = {
@@ -47,11 +47,11 @@ def _schema(parameter: str) -> dict[str, Any]:
     }
 
 
-async def use(name: str, arguments: dict[str, Any], errand: Errand) -> Done:
-    if name == f"{errand.tool_prefix}read_file":
-        return _read(errand.project / arguments["path"])
-    if name == f"{errand.tool_prefix}run":
-        return await _run(arguments["command"], errand.project)
+async def use(name: str, arguments: dict[str, Any], task: AgentTask) -> Done:
+    if name == f"{task.tool_prefix}read_file":
+        return _read(task.project / arguments["path"])
+    if name == f"{task.tool_prefix}run":
+        return await _run(arguments["command"], task.project)
     return Done(text=f"there is no tool {name}", failed=True)
 
 

@@ -8,7 +8,7 @@ from tests.e2e.clients.js_apps import AI_SDK_APPS, JS_APPS
 from tests.e2e.clients.opencode import OPENCODE
 from tests.e2e.clients.python_apps import PYTHON_APPS
 from tests.e2e.clients.stored_apps import STORED_APPS
-from tests.e2e.upstream.voices.registry import DIALECTS
+from tests.e2e.upstream.reply_writers.registry import DIALECTS
 
 OPENCODE_ON_CHAT, OPENCODE_ON_ANTHROPIC, OPENCODE_ON_RESPONSES, OPENCODE_ON_GEMINI = OPENCODE
 AGENTS = (CLAUDE_CODE, CODEX_PLAIN, CODEX_PATCHING, CODEX_SCRIPTING, GEMINI_CLI, OPENCODE_ON_CHAT)

@@ -11,7 +11,7 @@ import msgspec
 import openai
 from openai.types.responses import Response
 
-from tests.e2e.clients.client import SECONDS_FOR_A_RUN, Client, Errand, Outcome
+from tests.e2e.clients.client import SECONDS_FOR_A_RUN, AgentTask, Client, Outcome
 from tests.e2e.clients.python_apps import response_result
 from tests.e2e.clients.python_tools import GRIPS, SYSTEM, functions
 
@@ -60,7 +60,7 @@ async def resumed(client: openai.AsyncOpenAI, turn: dict[str, Any]) -> Response:
     return reply
 
 
-#: In the middle of everything that the tour's turns say.
+#: In the middle of everything that the turns of the scenario say.
 RESUMED_AFTER = 5
 
 
@@ -68,18 +68,16 @@ def names(response: Response) -> list[str | None]:
     return [item.id for item in response.output]
 
 
-async def converse(errand: Errand, say: Say) -> str:
-    tools = [
-        {"type": "function", "strict": True, **one} for one in functions("parameters", errand.tool_prefix)
-    ]
-    async with openai.AsyncOpenAI(base_url=f"{errand.url}/v1", api_key=errand.key, max_retries=0) as client:
-        items: Any = errand.prompt
+async def converse(task: AgentTask, say: Say) -> str:
+    tools = [{"type": "function", "strict": True, **one} for one in functions("parameters", task.tool_prefix)]
+    async with openai.AsyncOpenAI(base_url=f"{task.url}/v1", api_key=task.key, max_retries=0) as client:
+        items: Any = task.prompt
         last: str | None = None
         while True:
             reply = await say(
                 client,
                 {
-                    "model": errand.model,
+                    "model": task.model,
                     "instructions": SYSTEM,
                     "input": items,
                     "tools": tools,
@@ -96,7 +94,7 @@ async def converse(errand: Errand, say: Say) -> str:
             calls = [item for item in reply.output if item.type == "function_call"]
             if not calls:
                 return reply.output_text
-            items = [await response_result(call, errand) for call in calls]
+            items = [await response_result(call, task) for call in calls]
 
 
 SAYS: dict[str, Say] = {
@@ -107,9 +105,9 @@ SAYS: dict[str, Say] = {
 }
 
 
-async def run(client: Client, errand: Errand) -> Outcome:
+async def run(client: Client, task: AgentTask) -> Outcome:
     try:
-        text = await asyncio.wait_for(converse(errand, SAYS[client.name]), SECONDS_FOR_A_RUN)
+        text = await asyncio.wait_for(converse(task, SAYS[client.name]), SECONDS_FOR_A_RUN)
     except (
         openai.OpenAIError,
         OSError,

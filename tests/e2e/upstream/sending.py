@@ -6,9 +6,9 @@ import msgspec
 from aiohttp import web
 
 from tests.e2e.upstream.conversation import Received
+from tests.e2e.upstream.reply_writers.pieces import Json, Reply
+from tests.e2e.upstream.reply_writers.registry import Vendor
 from tests.e2e.upstream.script import Fault, Manner
-from tests.e2e.upstream.voices.pieces import Json, Reply
-from tests.e2e.upstream.voices.registry import Vendor
 
 HTML = b"<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
 POLL = 0.02

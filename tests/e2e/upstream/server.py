@@ -15,11 +15,11 @@ from aiohttp import web
 from tests.e2e.upstream.checks.rules import Refused
 from tests.e2e.upstream.conversation import KEY, Conversation, Received
 from tests.e2e.upstream.declared import NoSuchTool, call_for, declared
+from tests.e2e.upstream.reply_writers.pieces import Reply
+from tests.e2e.upstream.reply_writers.registry import VENDORS
 from tests.e2e.upstream.script import Fault, Grip, Manner, Step, Turn
 from tests.e2e.upstream.sending import Sender
 from tests.e2e.upstream.vault import Vault
-from tests.e2e.upstream.voices.pieces import Reply
-from tests.e2e.upstream.voices.registry import VENDORS
 
 Json = dict[str, Any]
 UPSTREAM_KEY = "upstream-key-0001"

@@ -178,7 +178,7 @@ class Agent:
 
 
 @asynccontextmanager
-async def scene(folder: Path) -> AsyncIterator[tuple[Running, Model]]:
+async def run_sample_gateway(folder: Path) -> AsyncIterator[tuple[Running, Model]]:
     """A gateway that records, and the model behind it."""
     async with Model().serve() as model:
         file = folder / "dragoman.toml"

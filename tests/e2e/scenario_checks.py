@@ -1,9 +1,9 @@
-"""What is to be complained about after a tour: everything at once, because a run is expensive."""
+"""Checks after the scenario of an agent: all problems at once, because a run is expensive."""
 
 import msgspec
 
+from tests.e2e.agent_scenario import LAST_WORDS, LONG_LOOP, NOTES, PIXEL, ScenarioRun
 from tests.e2e.clients.client import CLIENT_KEY
-from tests.e2e.tour import LAST_WORDS, LONG_LOOP, NOTES, PIXEL, Visit
 from tests.e2e.upstream.checks.rules import Result
 from tests.e2e.upstream.conversation import Received
 from tests.e2e.upstream.script import Turn, Use
@@ -12,45 +12,45 @@ from tests.e2e.upstream.server import UPSTREAM_KEY
 SEALING = ("anthropic", "openai_responses", "gemini")
 
 
-def complaints(visit: Visit, dialect: str) -> list[str]:
-    found = [f"the upstream refused: {refusal}" for refusal in visit.conversation.refusals]
-    found += visit.conversation.problems
-    if visit.outcome.exit != 0:
-        found.append(f"exit {visit.outcome.exit}: {visit.outcome.output[-1500:]}")
-    if UPSTREAM_KEY in visit.outcome.output:
+def find_problems(run: ScenarioRun, dialect: str) -> list[str]:
+    found = [f"the upstream refused: {refusal}" for refusal in run.conversation.refusals]
+    found += run.conversation.problems
+    if run.outcome.exit != 0:
+        found.append(f"exit {run.outcome.exit}: {run.outcome.output[-1500:]}")
+    if UPSTREAM_KEY in run.outcome.output:
         found.append("the upstream's key reached the client")
-    if visit.outcome.text.strip() != LAST_WORDS:
-        found.append(f"the last words were {visit.outcome.text!r}")
+    if run.outcome.text.strip() != LAST_WORDS:
+        found.append(f"the last words were {run.outcome.text!r}")
     expected = ["both", *(f"step-{number}" for number in range(LONG_LOOP))]
-    if visit.trail() != expected:
-        found.append(f"the tools left {visit.trail()}")
-    if "patch" in visit.client.grips and not (visit.project / "patched.txt").exists():
+    if run.trail() != expected:
+        found.append(f"the tools left {run.trail()}")
+    if "patch" in run.client.grips and not (run.project / "patched.txt").exists():
         found.append("the patch was not applied")
-    turns = visit.conversation.turns
-    if len(turns) != len(visit.steps):
-        found.append(f"{len(turns)} turns reached the upstream, not {len(visit.steps)}")
+    turns = run.conversation.turns
+    if len(turns) != len(run.steps):
+        found.append(f"{len(turns)} turns reached the upstream, not {len(run.steps)}")
     if turns:
-        found += _about_history(visit, turns[-1], dialect)
-    for received in visit.conversation.received:
+        found += _about_history(run, turns[-1], dialect)
+    for received in run.conversation.received:
         if CLIENT_KEY in str(received.headers) or CLIENT_KEY.encode() in received.raw:
             found.append("the client's own key reached the upstream")
     return found
 
 
-def _about_history(visit: Visit, last: Received, dialect: str) -> list[str]:
+def _about_history(run: ScenarioRun, last: Received, dialect: str) -> list[str]:
     """The last request holds every call and its result, in order, and what the model sealed."""
     found: list[str] = []
     if last.checked is None:
         return ["the last request was not legal"]
-    uses = [use for step in visit.steps if isinstance(step, Turn) for use in step.uses]
+    uses = [use for step in run.steps if isinstance(step, Turn) for use in step.uses]
     results = last.checked.results
     if len(results) != len(uses):
         return [f"{len(results)} results came back for {len(uses)} calls"]
     for use, result in zip(uses, results, strict=True):
-        found += _about_result(visit, use, result)
+        found += _about_result(run, use, result)
     if any(use.intent == "image" for use in uses) and PIXEL.encode() not in last.raw:
         found.append("the image did not reach the upstream")
-    if visit.client.carries_seals and dialect in SEALING:
+    if run.client.carries_seals and dialect in SEALING:
         if not last.checked.seals:
             found.append("no seal of the model's came back")
         if last.checked.sentinels:
@@ -58,9 +58,9 @@ def _about_history(visit: Visit, last: Received, dialect: str) -> list[str]:
     return found
 
 
-def _about_result(visit: Visit, use: Use, result: Result) -> list[str]:
+def _about_result(run: ScenarioRun, use: Use, result: Result) -> list[str]:
     found = []
-    expected = visit.client.grips[use.intent].text(use.value)
+    expected = run.client.grips[use.intent].text(use.value)
     if (
         msgspec.json.encode(expected)[1:-1].decode() not in result.arguments
         and expected not in result.arguments

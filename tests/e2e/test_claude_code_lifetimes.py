@@ -11,8 +11,8 @@ import openai
 import pytest
 
 from tests.e2e.claude_code import CALCULATE, MODEL, Caller, Host, Talk, config, until
+from tests.e2e.environment import Environment
 from tests.e2e.gateway import Gateway
-from tests.e2e.stage import Stage
 from tests.e2e.upstream.script import Fault, Turn, Use
 
 SUM = (Turn(uses=(Use("calculate", "123 + 456"),)), Turn(text="The result is 579."))
@@ -21,13 +21,13 @@ SLOW = Fault(kind="silence", turn=Turn(text="This takes a long while to say."), 
 
 
 @pytest.fixture
-def caller(stage: Stage) -> Caller:
-    return Caller(stage)
+def caller(environment: Environment) -> Caller:
+    return Caller(environment)
 
 
 @pytest.fixture
-def host(stage: Stage, tmp_path: Path) -> Iterator[Host]:
-    host = Host(stage, tmp_path / "gateway")
+def host(environment: Environment, tmp_path: Path) -> Iterator[Host]:
+    host = Host(environment, tmp_path / "gateway")
     yield host
     host.close()
 
@@ -35,7 +35,7 @@ def host(stage: Stage, tmp_path: Path) -> Iterator[Host]:
 @pytest.mark.rule("R101")
 @pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
 def test_a_gateway_that_was_started_again_goes_on_from_the_history(
-    stage: Stage, host: Host, killed: bool
+    environment: Environment, host: Host, killed: bool
 ) -> None:
     talk = host.caller.talk(SUM)
     asked = talk.say("add 123 and 456", tools=[CALCULATE])
@@ -43,7 +43,7 @@ def test_a_gateway_that_was_started_again_goes_on_from_the_history(
     before = host.processes[0]
     host.restart(killed=killed)
     # Nothing is left of it before anybody asks.
-    until(stage, lambda: before not in host.processes and not host.folders)
+    until(environment, lambda: before not in host.processes and not host.folders)
     talk.caller = host.caller
     talk.result(asked.calls[0], "579")
     answered = talk.send(session=asked.session if killed else "")
@@ -66,7 +66,9 @@ def test_a_process_that_dies_while_it_waits_is_replaced(caller: Caller) -> None:
     assert talk.result_heard(asked.calls[0]) == "579"
 
 
-def test_a_process_that_dies_in_the_middle_of_a_turn_is_replaced_once(stage: Stage, caller: Caller) -> None:
+def test_a_process_that_dies_in_the_middle_of_a_turn_is_replaced_once(
+    environment: Environment, caller: Caller
+) -> None:
     talk = caller.talk([Turn(text="Hello."), SLOW, Turn(text="All is well.")])
     greeted = talk.say("hello", tools=[CALCULATE])
     talk.history.append({"role": "user", "content": "how are you?"})
@@ -80,34 +82,36 @@ def test_a_process_that_dies_in_the_middle_of_a_turn_is_replaced_once(stage: Sta
         return str((await answering).content)
 
     process = caller.admin("GET", f"/admin/sessions/{greeted.session}")["process"]
-    assert stage.run(both()) == "All is well."
+    assert environment.run(both()) == "All is well."
     assert caller.counts()["replayed"] == replayed + 1
 
 
 @pytest.mark.rule("R104")
-def test_a_caller_that_leaves_interrupts_the_turn_and_may_come_back(stage: Stage, caller: Caller) -> None:
+def test_a_caller_that_leaves_interrupts_the_turn_and_may_come_back(
+    environment: Environment, caller: Caller
+) -> None:
     talk = caller.talk([Turn(text="Hello."), SLOW, Turn(text="All is well.")])
     greeted = talk.say("hello", tools=[CALCULATE])
     talk.history.append({"role": "user", "content": "how are you?"})
     talk.leave_early([CALCULATE])
-    until(stage, lambda: talk.conversation.turns[-1].left)
+    until(environment, lambda: talk.conversation.turns[-1].left)
     again = talk.send(tools=[CALCULATE])
     assert (again.content, again.session) == ("All is well.", greeted.session)
 
 
 def test_a_caller_that_leaves_after_its_results_gets_its_answer_when_it_comes_back(
-    stage: Stage, caller: Caller
+    environment: Environment, caller: Caller
 ) -> None:
     talk = caller.talk([SUM[0], SLOW, SUM[1]])
     asked = talk.say("add 123 and 456", tools=[CALCULATE])
     talk.result(asked.calls[0], "579")
     talk.leave_early([CALCULATE])
-    until(stage, lambda: talk.conversation.turns[-1].left)
+    until(environment, lambda: talk.conversation.turns[-1].left)
     assert talk.send(tools=[CALCULATE]).content == "The result is 579."
     assert talk.result_heard(asked.calls[0]) == "579"
 
 
-def test_a_gateway_without_room_states_when_to_come_back(stage: Stage, caller: Caller) -> None:
+def test_a_gateway_without_room_states_when_to_come_back(environment: Environment, caller: Caller) -> None:
     first = caller.talk([SLOW], model="narrow")
     first.history.append({"role": "user", "content": f"{first.key}: take your time"})
 
@@ -125,7 +129,7 @@ def test_a_gateway_without_room_states_when_to_come_back(stage: Stage, caller: C
             await leaving
         raise AssertionError("there was room")
 
-    full = stage.run(both())
+    full = environment.run(both())
     assert (full.status_code, full.code) == (503, "no_session_free")
     assert full.response.headers["retry-after"] == "2"
 
@@ -138,7 +142,7 @@ def test_a_key_that_the_api_refuses_is_reported_as_the_gateways_own(caller: Call
     assert "the key is not valid" in refused.value.message
 
 
-def test_a_new_session_takes_a_process_that_waits(stage: Stage, caller: Caller) -> None:
+def test_a_new_session_takes_a_process_that_waits(environment: Environment, caller: Caller) -> None:
     talk = caller.talk([Turn(text="Hello.")], model="prepared")
     talk.say("hello", tools=[CALCULATE])
     talk.wait_until("spawned", 2)
@@ -149,7 +153,7 @@ def test_a_new_session_takes_a_process_that_waits(stage: Stage, caller: Caller) 
 
 
 @pytest.mark.rule("R109")
-def test_an_operator_sees_sessions_and_ends_them(stage: Stage, caller: Caller) -> None:
+def test_an_operator_sees_sessions_and_ends_them(environment: Environment, caller: Caller) -> None:
     talk = caller.talk(SUM)
     asked = talk.say("add 123 and 456", tools=[CALCULATE])
     shown = caller.admin("GET", f"/admin/sessions/{asked.session}")
@@ -159,7 +163,7 @@ def test_an_operator_sees_sessions_and_ends_them(stage: Stage, caller: Caller) -
     listed = caller.admin("GET", "/admin/sessions")["sessions"]
     assert asked.session in [session["id"] for session in listed]
     assert caller.admin("DELETE", f"/admin/sessions/{asked.session}") == {"ended": asked.session}
-    until(stage, lambda: not Path(f"/proc/{shown['process']}").exists())
+    until(environment, lambda: not Path(f"/proc/{shown['process']}").exists())
     assert caller.admin("GET", f"/admin/sessions/{asked.session}")["error"]["code"] == "session_not_found"
 
 
@@ -172,20 +176,20 @@ async def _by_query(gateway: Gateway, key: str, text: str, session: str = "") ->
         aiohttp.ClientSession() as client,
         client.post(url, json=body, headers=headers) as reply,
     ):
-        told = await reply.json()
-    said = told["candidates"][0]["content"]["parts"][0]["text"] if reply.ok else ""
+        body = await reply.json()
+    said = body["candidates"][0]["content"]["parts"][0]["text"] if reply.ok else ""
     return reply.status, reply.headers.get("x-session-id", ""), said
 
 
-def test_callers_are_reported_apart_wherever_they_show_their_key(stage: Stage) -> None:
-    inner = stage.gateway_to("anthropic", keeps_model=True)
+def test_callers_are_reported_apart_wherever_they_show_their_key(environment: Environment) -> None:
+    inner = environment.gateway_to("anthropic", keeps_model=True)
     keys = '[server]\nkeys = ["the-first-callers-key", "the-second-callers-key"]\n'
-    caller = Caller(stage, stage.gateway("claude-code-keys", keys + config(inner.url)))
+    caller = Caller(environment, environment.gateway("claude-code-keys", keys + config(inner.url)))
     talk = caller.talk([Turn(text="Hello.")])
     hello = f"{talk.key}: hello"
-    status, session, said = stage.run(_by_query(caller.gateway, "the-first-callers-key", hello))
+    status, session, said = environment.run(_by_query(caller.gateway, "the-first-callers-key", hello))
     assert status == 200
-    assert stage.run(_by_query(caller.gateway, "the-second-callers-key", hello, session))[0] == 404
+    assert environment.run(_by_query(caller.gateway, "the-second-callers-key", hello, session))[0] == 404
     talk.api_key = "the-first-callers-key"
     talk.history = [{"role": "user", "content": hello}, {"role": "assistant", "content": said}]
     assert talk.say("it is me").session == session

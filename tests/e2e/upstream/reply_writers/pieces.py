@@ -1,4 +1,4 @@
-"""What the voices share: the reply to be spoken, made-up ids, and texts cut into pieces."""
+"""What the reply writers share: the reply to be written, made-up ids, and texts cut into pieces."""
 
 import hashlib
 from typing import Any

@@ -187,7 +187,7 @@ def gemini(step: Step, number: int, request: Frame) -> Iterator[Frame]:
         yield {"candidates": [candidate], "usageMetadata": usage, "responseId": f"recording-{number:04d}"}
 
 
-VOICES: dict[str, Callable[[Step, int, Frame], Iterator[Frame]]] = {
+REPLY_WRITERS: dict[str, Callable[[Step, int, Frame], Iterator[Frame]]] = {
     "anthropic": anthropic,
     "openai_chat": openai_chat,
     "openai_responses": openai_responses,
@@ -199,7 +199,7 @@ NAMED_EVENTS = {"anthropic", "openai_responses"}
 def stream(dialect: str, step: Step, number: int, request: Frame) -> bytes:
     """The whole reply as server-sent events, framed as that vendor frames them."""
     lines: list[str] = []
-    for frame in VOICES[dialect](step, number, request):
+    for frame in REPLY_WRITERS[dialect](step, number, request):
         name = f"event: {frame['type']}\n" if dialect in NAMED_EVENTS else ""
         lines.append(f"{name}data: {_json(frame)}\n\n")
     if dialect == "openai_chat":

@@ -1,4 +1,4 @@
-"""The tour that agents are taken on: text, single, failing and parallel calls, reasoning, an image, a loop.
+"""The scenario that agents run: text, single, failing and parallel calls, reasoning, an image, a loop.
 
 The model asks for real work in the client's own tools; what the work left behind is looked at afterwards.
 """
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from tests.e2e.clients.client import Client, Errand, Outcome
-from tests.e2e.stage import Stage
+from tests.e2e.clients.client import AgentTask, Client, Outcome
+from tests.e2e.environment import Environment
 from tests.e2e.upstream.conversation import Conversation
 from tests.e2e.upstream.script import Manner, Step, Turn, Use
 
@@ -19,8 +19,8 @@ LAST_WORDS = "All done: the notes say marzipan."
 LONG_LOOP = 5
 
 
-class Visit(msgspec.Struct, frozen=True):
-    """What happened on a tour."""
+class ScenarioRun(msgspec.Struct, frozen=True):
+    """What happened in one run of the scenario."""
 
     client: Client
     outcome: Outcome
@@ -73,8 +73,8 @@ def prepare(home: Path) -> Path:
     return project
 
 
-def visit(
-    stage: Stage,
+def run_scenario(
+    environment: Environment,
     client: Client,
     url: str,
     key: str,
@@ -82,15 +82,15 @@ def visit(
     *,
     steps: tuple[Step, ...] = (),
     tool_prefix: str = "",
-) -> Visit:
-    """Send a client on the tour, or on other steps."""
+) -> ScenarioRun:
+    """Run a client through the scenario, or through other steps."""
     project = prepare(home)
     steps = steps or steps_for(client, project)
     # The helper of OpenAI's JavaScript SDK takes a change of index for the end of a call, so that a client
     # which speaks Chat itself is spared this habit of some servers.
     manner = Manner(interleaved=client.dialect != "openai_chat")
-    conversation = stage.upstream.open(steps, client.grips, manner)
-    errand = Errand(
+    conversation = environment.upstream.open(steps, client.grips, manner)
+    task = AgentTask(
         url=url,
         key=key,
         prompt=f"This is {conversation.key}. Read the notes and do what is to be done.",
@@ -99,9 +99,9 @@ def visit(
         model=client.model,
         tool_prefix=tool_prefix,
     )
-    outcome = stage.run(_run(client, errand))
-    return Visit(client, outcome, conversation, project, steps)
+    outcome = environment.run(_run(client, task))
+    return ScenarioRun(client, outcome, conversation, project, steps)
 
 
-async def _run(client: Client, errand: Errand) -> Outcome:
-    return await client.run(client, errand)
+async def _run(client: Client, task: AgentTask) -> Outcome:
+    return await client.run(client, task)

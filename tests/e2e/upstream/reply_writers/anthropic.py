@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tests.e2e.upstream.voices.pieces import OUTPUT_TOKENS, REASONING_TOKENS, Json, Reply, as_json, cut
+from tests.e2e.upstream.reply_writers.pieces import OUTPUT_TOKENS, REASONING_TOKENS, Json, Reply, as_json, cut
 
 
 def whole(reply: Reply) -> Json:

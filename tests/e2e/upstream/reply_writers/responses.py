@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from tests.e2e.upstream.reply_writers.pieces import OUTPUT_TOKENS, REASONING_TOKENS, Json, Reply, as_json, cut
 from tests.e2e.upstream.script import Call
-from tests.e2e.upstream.voices.pieces import OUTPUT_TOKENS, REASONING_TOKENS, Json, Reply, as_json, cut
 
 CREATED = 1794700000
 

@@ -6,7 +6,7 @@ Every second reply leaves out the ids of its calls, because not all of Google's 
 import re
 from collections.abc import Iterator
 
-from tests.e2e.upstream.voices.pieces import OUTPUT_TOKENS, REASONING_TOKENS, Json, Reply, cut
+from tests.e2e.upstream.reply_writers.pieces import OUTPUT_TOKENS, REASONING_TOKENS, Json, Reply, cut
 
 
 def whole(reply: Reply) -> Json:

@@ -15,8 +15,8 @@ from dragoman.exchange.gateway import Gateway
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.records.recorder import Recorder
 from dragoman.records.store import open_records
-from tests.exchange.speech import CHAT_STREAM
-from tests.exchange.twin import RememberingClient, Script, ScriptedUpstream, provider
+from tests.exchange.fakes import RememberingClient, Script, ScriptedUpstream, provider
+from tests.exchange.sample_replies import CHAT_STREAM
 
 CLAUDE = {
     "user-agent": "claude-cli/2.1.0 (external, cli)",

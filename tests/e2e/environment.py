@@ -1,6 +1,6 @@
 """Everything that runs beside a test: the scripted upstream, the gateways, and the loop they live on.
 
-One stage serves a whole test process. Gateways are started when first needed and kept.
+One environment serves a whole test process. Gateways are started when first needed and kept.
 """
 
 import asyncio
@@ -47,11 +47,11 @@ def leaks(folder: Path) -> list[str]:
     ]
 
 
-class Stage:
+class Environment:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="stage", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="environment", daemon=True)
         self._gateways: dict[str, Gateway] = {}
         self.upstream = Upstream()
 
@@ -70,11 +70,11 @@ class Stage:
         assert leaks(self._folder) == []
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something on the stage's loop, and wait for it, but not for ever."""
+        """Do something on the loop of the environment, and wait for it, but not for ever."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(SECONDS_FOR_ANYTHING)
 
     def wait(self, seconds: float) -> None:
-        """Let the stage go on for a moment."""
+        """Let the loop run for a moment."""
         self.run(asyncio.sleep(seconds))
 
     def gateway(self, name: str, config: str) -> Gateway:

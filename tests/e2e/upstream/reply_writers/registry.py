@@ -1,4 +1,4 @@
-"""Every vendor's voice and ear, by dialect, and how each frames its streams."""
+"""The reply writer and the request check of every vendor, by dialect, and how each frames its streams."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -9,9 +9,9 @@ from tests.e2e.upstream.checks import chat as chat_check
 from tests.e2e.upstream.checks import gemini as gemini_check
 from tests.e2e.upstream.checks import responses as responses_check
 from tests.e2e.upstream.checks.rules import Checked
+from tests.e2e.upstream.reply_writers import anthropic, chat, gemini, responses
+from tests.e2e.upstream.reply_writers.pieces import Json, Reply, as_json
 from tests.e2e.upstream.vault import Vault
-from tests.e2e.upstream.voices import anthropic, chat, gemini, responses
-from tests.e2e.upstream.voices.pieces import Json, Reply, as_json
 
 
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from tests.e2e.upstream.voices.pieces import OUTPUT_TOKENS, REASONING_TOKENS, Json, Reply, as_json, cut
+from tests.e2e.upstream.reply_writers.pieces import OUTPUT_TOKENS, REASONING_TOKENS, Json, Reply, as_json, cut
 
 CREATED = 1794700000
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from dragoman.dialects.registry import dialect_named
-from tests.e2e.asking import Told, ask
+from tests.e2e.asking import ClientReply, ask
 from tests.e2e.clients.python_tools import GRIPS
+from tests.e2e.environment import Environment
 from tests.e2e.gateway import Gateway
-from tests.e2e.stage import Stage
 from tests.e2e.upstream.conversation import Conversation
+from tests.e2e.upstream.reply_writers.registry import DIALECTS
 from tests.e2e.upstream.script import Manner, Step, Turn
 from tests.e2e.upstream.server import UPSTREAM_KEY
-from tests.e2e.upstream.voices.registry import DIALECTS
 
 ANSWER = "This is the whole answer."
 GOOD = Turn(text=ANSWER, reasoning="A thought.")
@@ -71,13 +71,13 @@ target = ["hasty/*", "second/*"]
 """
 
 
-class Happening(msgspec.Struct, frozen=True):
-    """One exchange: who asked whom, what the client was told, and what the upstream saw."""
+class PairResult(msgspec.Struct, frozen=True):
+    """One exchange: client and upstream, what the client received, and what the upstream received."""
 
     client: str
     upstream: str
     route: str
-    told: Told
+    reply: ClientReply
     conversation: Conversation
 
     @property
@@ -89,22 +89,22 @@ class Happening(msgspec.Struct, frozen=True):
 
     def violations(self) -> list[str]:
         """What the dialect's own judge says about the stream that the client got."""
-        if self.told.status != 200 or not self.told.headers["content-type"].startswith("text/event-stream"):
+        if self.reply.status != 200 or not self.reply.headers["content-type"].startswith("text/event-stream"):
             return []
-        return [str(found) for found in dialect_named(self.client).check_stream(self.told.raw)]
+        return [str(found) for found in dialect_named(self.client).check_stream(self.reply.raw)]
 
 
-def faulty_gateway(stage: Stage, dialect: str) -> Gateway:
+def faulty_gateway(environment: Environment, dialect: str) -> Gateway:
     """A gateway with two providers of one dialect; the first also has an entry with short limits."""
     config = CONFIG.format(
         dialect=dialect,
-        first=stage.upstream.base_url(dialect, "first"),
-        second=stage.upstream.base_url(dialect, "second"),
+        first=environment.upstream.base_url(dialect, "first"),
+        second=environment.upstream.base_url(dialect, "second"),
         key=UPSTREAM_KEY,
         patience=PATIENCE,
         haste=HASTE,
     )
-    return stage.gateway(f"faults-{dialect}", config)
+    return environment.gateway(f"faults-{dialect}", config)
 
 
 #: The routes with one target, and those that also give the model another name.
@@ -112,28 +112,28 @@ RENAMED = {"alone": "renamed", "hasty": "hastyrenamed"}
 Steps = Sequence[Step] | Mapping[str, Sequence[Step]]
 
 
-def everywhere(
-    stage: Stage,
+def run_all_pairs(
+    environment: Environment,
     steps: Steps,
     *,
     route: str = "alone",
     manner: Manner | None = None,
     stream: bool = True,
-) -> list[Happening]:
+) -> list[PairResult]:
     """Every pair of dialects; where both are the same, also with a renamed model, which is written anew."""
     pairs = [(client, upstream, route) for client in DIALECTS for upstream in DIALECTS]
     if route in RENAMED:
         pairs += [(dialect, dialect, RENAMED[route]) for dialect in DIALECTS]
-    gateways = {dialect: faulty_gateway(stage, dialect).url for dialect in DIALECTS}
+    gateways = {dialect: faulty_gateway(environment, dialect).url for dialect in DIALECTS}
 
-    async def one(client: str, upstream: str, route: str) -> Happening:
-        conversation = stage.upstream.open(steps, GRIPS, manner)
+    async def one(client: str, upstream: str, route: str) -> PairResult:
+        conversation = environment.upstream.open(steps, GRIPS, manner)
         # A name of its own, so that no earlier failure of a target is remembered.
         model = f"{route}-{conversation.key}"
-        told = await ask(client, gateways[upstream], model, f"This is {conversation.key}.", stream=stream)
-        return Happening(client, upstream, route, told, conversation)
+        reply = await ask(client, gateways[upstream], model, f"This is {conversation.key}.", stream=stream)
+        return PairResult(client, upstream, route, reply, conversation)
 
-    async def all_of_them() -> list[Happening]:
+    async def all_of_them() -> list[PairResult]:
         return list(await asyncio.gather(*(one(*pair) for pair in pairs)))
 
-    return stage.run(all_of_them())
+    return environment.run(all_of_them())
