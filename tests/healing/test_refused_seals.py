@@ -40,6 +40,15 @@ def gemini(*seals: str) -> Json:
     return {"contents": messages}
 
 
+def chat(*seals: str) -> Json:
+    messages: list[Json] = [{"role": "user", "content": "hi"}]
+    for seal in seals:
+        thought = {"type": "reasoning.text", "text": "hm", "signature": seal, "format": "anthropic-claude-v1"}
+        messages.append({"role": "assistant", "content": "hello", "reasoning_details": [thought]})
+        messages.append({"role": "user", "content": "go on"})
+    return {"messages": messages}
+
+
 #: The dialect, how a request carries seals, where they are, and the vendor's refusal.
 VENDORS: dict[str, tuple[Any, str, str]] = {
     "anthropic": (
@@ -51,6 +60,12 @@ VENDORS: dict[str, tuple[Any, str, str]] = {
         responses,
         "input.*.encrypted_content",
         "The encrypted content c2Vh...YQ== could not be verified.",
+    ),
+    # OpenRouter relays the refusal of the vendor behind it.
+    "openai_chat": (
+        chat,
+        "messages.*.reasoning_details.*.signature",
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
     ),
     "gemini": (gemini, "contents.*.parts.*.thoughtSignature", "Corrupted thought signature."),
 }

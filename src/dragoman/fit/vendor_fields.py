@@ -34,6 +34,8 @@ SEND_ALL = "send the whole conversation instead"
 
 #: Extras that change what the request means, and what the client can do instead.
 REFUSED_EXTRAS: dict[str, str] = {
+    # Gemini: the cache holds the beginning of the conversation, often its system text and tools.
+    "cachedContent": "send the cached content itself instead of its name",
     "background": "leave it out and wait for the reply",
     # With this setting Anthropic returns a summary of the conversation and no answer to it.
     "compaction": "ask for a summary in a message instead",
