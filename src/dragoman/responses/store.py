@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from dragoman.config.settings import ResponsesSettings
-from dragoman.hub.errors import ConfigError, DragomanError
+from dragoman.hub.errors import ConfigError, DragomanError, Failure
 from dragoman.responses.members import read_items
 from dragoman.responses.stored_response import StoredResponse, StoredTurn, build_not_found, build_too_long
 from dragoman.responses.tables import (
@@ -194,6 +194,12 @@ class ResponseStore:
         return self._clock() - self._limits().max_days * DAY
 
 
+#: Clients repeat a request that gets this error.
+UNAVAILABLE = Failure(
+    kind="overloaded", status=503, message="the gateway's state does not work at the moment; try again"
+)
+
+
 @contextmanager
 def _reported_errors() -> Iterator[None]:
     """Log errors of the state, and raise them as one that a client may see."""
@@ -201,7 +207,7 @@ def _reported_errors() -> Iterator[None]:
         yield
     except ConfigError as error:
         log_error("the state does not work", error=error.message)
-        raise DragomanError("the gateway's state does not work at the moment; try again") from None
+        raise DragomanError(UNAVAILABLE.message, failure=UNAVAILABLE) from None
 
 
 # Each of these functions is a part of a transaction of the store.
