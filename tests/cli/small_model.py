@@ -93,6 +93,17 @@ def serving_small_model(window: int, rounds: int) -> Iterator[SmallModel]:
             self.end_headers()
             self.wfile.write(data)
 
+        def do_GET(self) -> None:
+            models = [
+                {"id": "tiny-coder", "max_model_len": window},
+                {"id": "other-coder", "max_model_len": 9_000},
+            ]
+            data = json.dumps({"data": models}).encode() if self.path == "/v1/models" else b""
+            self.send_response(200 if data else 404)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
         def log_message(self, *arguments: object) -> None:
             """Print nothing."""
 

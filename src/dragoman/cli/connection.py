@@ -6,7 +6,7 @@ import socket
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -32,6 +32,10 @@ from dragoman.routing.choose import ModelNotFound, choose, list_model_names
 ANY_KEY = "dragoman"
 #: Seconds that a running gateway has to answer.
 ANSWER_TIMEOUT = 3.0
+
+#: Models in the menu of an agent, and bytes of the gateway's list.
+MAX_NAMES = 100
+MAX_LIST = 4 * 1024 * 1024
 
 #: Seconds that a gateway on another machine has to answer.
 REMOTE_TIMEOUT = 10.0
@@ -65,13 +69,22 @@ def access_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def build_access(agent: Agent, url: str, config: Config | None, *, key: str, model: str) -> GatewayAccess:
+def build_access(
+    agent: Agent,
+    url: str,
+    config: Config | None,
+    *,
+    key: str,
+    model: str,
+    listed: Mapping[str, ModelLimits] | None = None,
+) -> GatewayAccess:
     """What the agent needs to use the gateway at `url`.
 
     `config` is the configuration of that gateway; None if it runs elsewhere. It supplies the key and the
-    model if the options do not.
+    model if the options do not. `listed`: the models that the running gateway lists, with their limits.
     """
-    names = tuple(list_model_names(config)) if config else ()
+    listed = listed or {}
+    names = tuple(dict.fromkeys((*(list_model_names(config) if config else ()), *listed)))[:MAX_NAMES]
     if model and config is not None:
         # Raises with the names that exist. Agents replace that message by one of their own.
         choose(config, model)
@@ -82,13 +95,14 @@ def build_access(agent: Agent, url: str, config: Config | None, *, key: str, mod
     url = url.rstrip("/").removesuffix("/v1")
     requested = model or agent.default_model
     target = _find_target(requested, config)
-    limits = _find_limits((requested, *names), config, asked=target if url else None)
+    known = {name: limits for name, limits in listed.items() if limits != ModelLimits()}
+    limits = known | _find_limits((requested, *names), config, asked=target if url else None)
     if not model and config is not None and requested in limits:
         model = _adopt_name(agent, config)
         limits[model or requested] = limits[requested]
         requested = model or requested
     relays_credential = config is not None and _relays_credential(requested, config)
-    key = key or _choose_key(config)
+    key = key or choose_key(config)
     return GatewayAccess(
         url=url,
         key="" if relays_credential and key == ANY_KEY else key,
@@ -99,6 +113,32 @@ def build_access(agent: Agent, url: str, config: Config | None, *, key: str, mod
         answering=str(target) if target else "",
         limits=limits,
     )
+
+
+class GatewayModel(msgspec.Struct):
+    """An entry of the gateway's model list."""
+
+    id: str
+    context_length: int = 0
+    max_output_tokens: int = 0
+
+
+class GatewayModels(msgspec.Struct):
+    data: list[GatewayModel]
+
+
+def ask_for_models(url: str, key: str) -> dict[str, ModelLimits]:
+    """The models that the running gateway lists, with their limits; empty if it does not answer in time."""
+    request = urllib.request.Request(f"{url}/v1/models", headers={"authorization": f"Bearer {key}"})  # noqa: S310 (only http)
+    try:
+        with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT) as response:  # noqa: S310 (only http)
+            found = msgspec.json.decode(response.read(MAX_LIST), type=GatewayModels)
+    except (OSError, HTTPException, msgspec.MsgspecError):
+        return {}
+    return {
+        model.id: ModelLimits(context=model.context_length, output=model.max_output_tokens)
+        for model in found.data
+    }
 
 
 def _relays_credential(model: str, config: Config) -> bool:
@@ -163,7 +203,8 @@ def _is_served(model: str, config: Config | None) -> bool:
     return bool(model) and (config is None or _find_target(model, config) is not None)
 
 
-def _choose_key(config: Config | None) -> str:
+def choose_key(config: Config | None) -> str:
+    """The key for a gateway with this configuration; None: for one elsewhere. Raises if it is unknown."""
     if config is None:
         return ANY_KEY
     if not config.server.keys:

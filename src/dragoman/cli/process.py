@@ -20,6 +20,7 @@ from dragoman.config.find import find_config, find_state_folder
 from dragoman.config.model import Config
 from dragoman.config.settings import Secret
 from dragoman.doctor.endpoint import DOCTOR_ENDPOINTS
+from dragoman.doctor.servers import read_provider_models
 from dragoman.exchange.storage import build_storage
 from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import find_or_create_token
@@ -66,6 +67,7 @@ def run_workers(
             admin_token=token,
             sibling_ports=others,
             endpoints=DOCTOR_ENDPOINTS,
+            read_models=read_provider_models,
         )
 
     board = _open_board(sockets[0].public, folder, log_path)
@@ -104,6 +106,7 @@ def run_gateway(
         read=lambda: announce(read()),
         admin_token=token,
         endpoints=DOCTOR_ENDPOINTS,
+        read_models=read_provider_models,
         at_end=board.withdraw,
     )
 

@@ -26,9 +26,11 @@ from dragoman.cli.agents import (
 )
 from dragoman.cli.connection import (
     access_options,
+    ask_for_models,
     build_access,
     check_answer,
     check_url,
+    choose_key,
     find_own_gateway,
     gateway_url,
     program_name,
@@ -97,7 +99,8 @@ def run(
             build_access(chosen, "", config, key=key or own_key, model=model)
             url, is_started = _find_gateway(config, log_path, own_key, stack)
             key = key or (own_key if is_started else "")
-        access = build_access(chosen, url, config, key=key, model=model)
+        listed = ask_for_models(url, key or choose_key(config))
+        access = build_access(chosen, url, config, key=key, model=model, listed=listed)
         # A file in the working directory may come from another person, and it decides where prompts go.
         click.echo(describe_run(chosen, access, config), err=True)
         if hint := suggest_window(chosen, access, config):

@@ -72,6 +72,9 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     heal: Annotated[
         bool, Doc("Change a refused request as the refusal says, retry it, and remember the change.")
     ] = True
+    list_models: Annotated[
+        bool, Doc("Ask the provider for its models, and list them to clients beside the configured names.")
+    ] = True
     tools: Annotated[
         tuple[str, ...] | None,
         TEXTS,

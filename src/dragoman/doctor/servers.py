@@ -118,10 +118,20 @@ def list_vendor_models(provider: Provider) -> list[str]:
     http_api = dialect_named(provider.wire_dialect).http_api
     key = next((key.reveal() for key in provider.keys if key), "")
     headers = {**http_api.default_headers, **(http_api.build_key_header(key) if key else {})}
+    headers |= {name: value.reveal() for name, value in provider.headers.items()}
     root = build_root(provider.base_url, http_api.version)
     found = fetch_json(f"{root}/models", VendorList, headers=headers)
     entries = [*found.data, *found.models] if found else []
     return [entry.id or entry.name.removeprefix("models/") for entry in entries[:MAX_MODELS]]
+
+
+def read_provider_models(provider: Provider) -> dict[str, int]:
+    """The models that a provider reports, with the windows in use; 0: unknown. Empty without an answer."""
+    if is_loopback(urlsplit(provider.base_url).hostname or ""):
+        server = find_server(provider.base_url)
+        if server is not None:
+            return {model.name: model.context for model in server.models}
+    return dict.fromkeys(list_vendor_models(provider), 0)
 
 
 def create_ollama_model(base_url: str, model: str, tokens: int) -> str:

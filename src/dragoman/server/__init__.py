@@ -20,7 +20,8 @@ Modules
 - `app`: the application. `run`: starts and stops it. `reload_signal`: SIGHUP before that.
 - `connection`: uvicorn's protocols with limits.
 - `request`, `client`: one request and its response. `paths`: endpoints by path.
-- `access`: host, origin and key checks. `models`: model lists and token counts.
+- `access`: host, origin and key checks. `models`: model lists and token counts. `model_lists`: what the
+  providers report.
 - `key_usage`: the usage of the client's own key.
 - `session_usage`: the usage of a session, for status lines.
 - `telemetry`: receives the telemetry of agents.

@@ -31,6 +31,7 @@ from dragoman.server.client import NO_STORE, Scope, Send
 from dragoman.server.key_usage import build_usage_body
 from dragoman.server.managed_settings import respond_settings
 from dragoman.server.metrics import handle_metrics
+from dragoman.server.model_lists import ModelLists, ReadModels
 from dragoman.server.models import build_count_body, build_models_body
 from dragoman.server.paths import Endpoint, list_turn_paths, separate_entry
 from dragoman.server.peer_turns import PeerTurns
@@ -65,8 +66,10 @@ class App:
         spans: ExchangeTracer | None = None,
         siblings: Siblings | None = None,
         endpoints: Sequence[AdminEndpoint] = (),
+        read_models: ReadModels = lambda provider: {},
     ) -> None:
         self.gateway = gateway
+        self._model_lists = ModelLists(read_models, gateway.clock)
         self.admin_token = admin_token
         self.metrics = Metrics(lambda: gateway.config)
         self._snapshots = SnapshotWriter(gateway.storage.folder, gateway.hide_secrets)
@@ -207,7 +210,9 @@ class App:
         await request.client.respond_json(503 if is_closing else 200, body)
 
     async def _handle_models(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
-        await request.respond_json(build_models_body(self.gateway.config, endpoint, request.headers, caller))
+        config = self.gateway.config
+        reported = await self._model_lists.find(config) if endpoint.name == "models" else {}
+        await request.respond_json(build_models_body(config, endpoint, request.headers, caller, reported))
 
     async def _handle_usage(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         standing = await self.gateway.accounts.read_standing(caller)

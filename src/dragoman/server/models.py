@@ -1,6 +1,7 @@
 """Answers about models: the list, one model, all routes, and the tokens that a request has for its model."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from dragoman.accounts.keys import ANONYMOUS, Caller, check_model, may_use_model
 from dragoman.config.model import Config
@@ -8,22 +9,33 @@ from dragoman.config.provider import ALIAS_PREFIX, TargetName
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.registry import dialect_named
 from dragoman.providers.profile import Profile
-from dragoman.routing.choose import ModelNotFound, choose, is_pattern, list_model_names
+from dragoman.routing.choose import ModelNotFound, choose, is_pattern
+from dragoman.server.model_lists import Reported, list_served_models
 from dragoman.server.paths import Endpoint, find_client_dialect
 from dragoman.tokens.request import estimate_tokens, read_count_request
 from dragoman.tokens.tokenizers import find_tokenizer
 
+NONE_REPORTED: Mapping[str, Reported] = MappingProxyType({})
+
 
 def build_models_body(
-    config: Config, endpoint: Endpoint, headers: Mapping[str, str], caller: Caller = ANONYMOUS
+    config: Config,
+    endpoint: Endpoint,
+    headers: Mapping[str, str],
+    caller: Caller = ANONYMOUS,
+    reported: Mapping[str, Reported] = NONE_REPORTED,
 ) -> Json:
-    """The model list, or one model. A model that no route serves is a 404 that lists the existing ones."""
+    """The model list, or one model. A model that no route serves is a 404 that lists the existing ones.
+
+    `reported`: the models that the providers report.
+    """
     http_api = dialect_named(find_client_dialect(endpoint, headers)).http_api
     if endpoint.name == "model":
         check_model(caller, endpoint.model)
         return http_api.describe_model(endpoint.model, _find_profile(config, endpoint.model))
-    names = [name for name in list_model_names(config) if may_use_model(caller, name)]
-    entries = [http_api.describe_model(name, _find_profile(config, name)) for name in names]
+    windows = list_served_models(config, reported)
+    names = [name for name in windows if may_use_model(caller, name)]
+    entries = [http_api.describe_model(name, _find_profile(config, name, windows[name])) for name in names]
     agent = headers.get("user-agent", "")
     for position, name in enumerate(names):
         if not http_api.lists_model(name, agent):
@@ -78,7 +90,9 @@ def describe_models(config: Config) -> Json:
     }
 
 
-def _find_profile(config: Config, name: str) -> Profile:
-    """The facts of the model that would answer."""
+def _find_profile(config: Config, name: str, window: int = 0) -> Profile:
+    """The facts of the model that would answer. `window`: what its server reports, if no fact states it."""
     target = choose(config, name).targets[0]
-    return config.providers[target.provider].build_profile(target.model)
+    profile = config.providers[target.provider].build_profile(target.model)
+    is_known = profile.facts.context_tokens or not window
+    return profile if is_known else profile.with_facts(context_tokens=window)

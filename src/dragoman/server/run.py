@@ -19,6 +19,7 @@ from dragoman.server.access import check_exposure
 from dragoman.server.admin_endpoint import AdminEndpoint
 from dragoman.server.app import App
 from dragoman.server.connection import Connection, SocketConnection
+from dragoman.server.model_lists import ReadModels
 from dragoman.server.peer_turns import find_addresses
 from dragoman.server.reload_signal import has_terminal
 from dragoman.server.siblings import Siblings
@@ -137,11 +138,13 @@ def serve(
     at_end: Callable[[], None] = lambda: None,
     sibling_ports: Sequence[int] = (),
     endpoints: Sequence[AdminEndpoint] = (),
+    read_models: ReadModels = lambda provider: {},
 ) -> None:
     """Serve until a signal comes; open streams get the configured time to finish.
 
     `read` reads the configuration for a reload. `at_end` is called last, also when a signal ends the process.
     `sibling_ports` are those of the other workers, `endpoints` further ones of the admin API.
+    `read_models` asks a provider for its models.
     """
     set_up_logging(config.server.log)
     raise_open_files()
@@ -153,7 +156,13 @@ def serve(
     spans = build_tracer(traces, lambda: gateway.config) if traces else None
     siblings = Siblings(sibling_ports, admin_token) if sibling_ports and admin_token else None
     app = App(
-        gateway, read=read, admin_token=admin_token, spans=spans, siblings=siblings, endpoints=endpoints
+        gateway,
+        read=read,
+        admin_token=admin_token,
+        spans=spans,
+        siblings=siblings,
+        endpoints=endpoints,
+        read_models=read_models,
     )
     server = Server(app, at_end)
     gc.collect()
