@@ -91,8 +91,8 @@ def everything(folder: Path) -> Iterator[Setting]:
     _write_bodies(folder)
     started: list[subprocess.Popen[bytes]] = []
     try:
-        _, port = _program(started, "bench.gateway_mock")
-        relay, relay_port = _program(started, "bench.gateway_relay", f"http://127.0.0.1:{port}")
+        _, port = start_program(started, "bench.gateway_mock")
+        relay, relay_port = start_program(started, "bench.gateway_relay", f"http://127.0.0.1:{port}")
         models = [_model_of(name) for name in SCRIPTS]
         routes = "".join(ROUTE.format(alias=ALIAS, model=model) for model in models)
         (folder / "dragoman.toml").write_text(CONFIG.format(port=port, routes=routes))
@@ -101,9 +101,9 @@ def everything(folder: Path) -> Iterator[Setting]:
             folder,
             port,
             Contender("aiohttp byte relay", chat, "chat", relay, relay_port),
-            Contender("dragoman, forwarding", chat, "chat", *_gateway(started, folder)),
-            Contender("dragoman, alias within one API", chat, "alias", *_gateway(started, folder)),
-            Contender("dragoman, translating", messages, "anthropic", *_gateway(started, folder)),
+            Contender("dragoman, forwarding", chat, "chat", *start_gateway(started, folder)),
+            Contender("dragoman, alias within one API", chat, "alias", *start_gateway(started, folder)),
+            Contender("dragoman, translating", messages, "anthropic", *start_gateway(started, folder)),
         )
     finally:
         for process in reversed(started):
@@ -112,7 +112,9 @@ def everything(folder: Path) -> Iterator[Setting]:
             process.wait(20)
 
 
-def _program(started: list[subprocess.Popen[bytes]], *module: str) -> tuple[subprocess.Popen[bytes], int]:
+def start_program(
+    started: list[subprocess.Popen[bytes]], *module: str
+) -> tuple[subprocess.Popen[bytes], int]:
     """A program that prints the port it listens on."""
     process = subprocess.Popen([sys.executable, "-m", *module], stdout=subprocess.PIPE)
     started.append(process)
@@ -120,7 +122,9 @@ def _program(started: list[subprocess.Popen[bytes]], *module: str) -> tuple[subp
     return process, int(process.stdout.readline())
 
 
-def _gateway(started: list[subprocess.Popen[bytes]], folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+def start_gateway(
+    started: list[subprocess.Popen[bytes]], folder: Path
+) -> tuple[subprocess.Popen[bytes], int]:
     command = [
         sys.executable,
         "-m",

@@ -65,7 +65,7 @@ def test_a_sign_of_life_that_comes_too_late_is_not_sent() -> None:
     async def scenario() -> None:
         watchdog = watchdog_of([], "x")
         record = ExchangeRecord(question.metadata, ANONYMOUS)
-        sender = ResponseSender(dialect_named("openai_chat"), client, record, watchdog)
+        sender = ResponseSender(dialect_named("openai_chat"), client, record, watchdog, lambda: None)
         sender.ping()
         await sender.refuse(Failure(kind="overloaded", status=503, message="busy"))
         sender.close()
@@ -80,7 +80,9 @@ def test_output_that_was_released_behind_a_slow_ping_comes_before_the_end() -> N
 
     async def scenario() -> None:
         record = ExchangeRecord(ask("openai_chat").metadata, ANONYMOUS)
-        sender = ResponseSender(dialect_named("openai_chat"), client, record, watchdog_of([], "x"))
+        sender = ResponseSender(
+            dialect_named("openai_chat"), client, record, watchdog_of([], "x"), lambda: None
+        )
         await sender.send([Frame("", b"first")])
         sender.ping()
         sender.send_soon([Frame("", b"released")])

@@ -68,10 +68,11 @@ class RecordedGateway:
         headers: Mapping[str, str] = CLAUDE,
         dialect: str = "anthropic",
         caller: Caller = ANONYMOUS,
+        client: RememberingClient | None = None,
     ) -> RememberingClient:
         self._count += 1
         metadata = RequestMetadata(dialect=dialect, headers=headers, request_id=f"req_{self._count}")
-        client = RememberingClient()
+        client = client or RememberingClient()
         await Exchange(self.gateway, RequestPlan(metadata, body), client, caller).run()
         return client
 

@@ -2,16 +2,11 @@
 
 import asyncio
 import os
-import signal
 import sqlite3
 import stat
-import subprocess
-import sys
-import textwrap
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from dragoman.accounts.keys import Caller
@@ -19,13 +14,14 @@ from dragoman.config.settings import RecordLevel, RecordSettings
 from dragoman.records import recorder as recorder_module
 from dragoman.records import turn_writer
 from dragoman.records.filters import Condition, parse_filter
+from dragoman.records.journal import PATTERN
 from dragoman.records.reading import list_sessions, list_turns, read_part, read_raw, read_turn
 from dragoman.records.store import delete_turns, open_records, read_size
-from tests.exchange.fakes import Break, Script
+from dragoman.wire.sse import Output
+from tests.exchange.fakes import Break, RememberingClient, Script
 from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
 from tests.records.recorded_gateway import CLAUDE, RecordedGateway, ask
 
-ROOT = Path(__file__).resolve().parents[2]
 HELLO = [{"role": "user", "content": "hello"}]
 EVERYTHING = parse_filter("")
 
@@ -228,6 +224,7 @@ def test_a_full_disk_loses_records_and_no_streams(tmp_path: Path) -> None:
 
 def test_a_slow_disk_loses_records_and_no_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_module, "MAX_WAITING", 4)
+    monkeypatch.setattr(recorder_module, "MAX_DELAY", 0.05)
     recorded = RecordedGateway(tmp_path)
     recorded.recorder._thread = object()  # type: ignore[assignment] # a thread that takes nothing
 
@@ -238,41 +235,22 @@ def test_a_slow_disk_loses_records_and_no_streams(tmp_path: Path, monkeypatch: p
     assert recorded.recorder.status.lost == 4
 
 
-KILLED = """
-import asyncio, os, signal, sys
-from pathlib import Path
-sys.path.insert(0, {root!r})
-from tests.records.recorded_gateway import RecordedGateway, ask
+@pytest.mark.parametrize("level", ["meta", "bodies"])
+def test_a_turn_is_stored_before_the_end_of_its_reply_is_sent(level: RecordLevel, tmp_path: Path) -> None:
+    recorded = RecordedGateway(tmp_path, settings=RecordSettings(record=level))
+    found = []
 
-async def main():
-    recorded = RecordedGateway(Path({folder!r}))
-    for number in range(1000):
-        await recorded.send(ask([{{"role": "user", "content": f"turn {{number}}"}}]))
-        while recorded.recorder.status.written <= number:
-            await asyncio.sleep(0.001)
-        print(number + 1, flush=True)
+    class ReadingClient(RememberingClient):
+        async def end(self, output: Output = ()) -> None:
+            file, folder = recorded.file, recorded.file.parent
+            requests = [b"".join(path.read_bytes() for path in folder.glob(PATTERN))]
+            requests += [str(recorded.read(list_turns, EVERYTHING)).encode()] if file.exists() else []
+            found.append([f"req_{number}".encode() in b"".join(requests) for number in (1, 2)])
+            await super().end(output)
 
-asyncio.run(main())
-"""
-
-
-def test_a_killed_process_leaves_all_turns_that_were_written(tmp_path: Path) -> None:
-    program = textwrap.dedent(KILLED).format(root=str(ROOT), folder=str(tmp_path))
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    assert process.stdout is not None
-    reported = 0
-    for line in process.stdout:
-        reported = int(line)
-        if reported == 5:
-            process.send_signal(signal.SIGKILL)
-            break
-    process.wait()
-    process.stdout.close()
-    turns = open_records(tmp_path / "records.db", lambda connection: list_turns(connection, EVERYTHING))
-    assert len(turns) >= 5
-    for turn in turns:
-        part = open_records(
-            tmp_path / "records.db",
-            lambda connection, turn=turn: read_raw(connection, turn["id"], "client_request"),  # type: ignore[misc]
-        )
-        assert msgspec.json.decode(part or b"")["messages"][0]["content"] == f"turn {turn['number'] - 1}"
+    play(recorded, *[lambda: recorded.send(ask(HELLO), client=ReadingClient())] * 2)
+    assert found == [[True, False], [True, True]]
+    turns = recorded.read(list_turns, EVERYTHING)
+    assert [turn["ending"] for turn in turns] == ["finished"] * 2
+    attempts = recorded.read(read_turn, "last", 2)["attempts"]
+    assert [(attempt["target"], attempt["failure"]) for attempt in attempts] == [("up/m", None)]

@@ -1,5 +1,6 @@
 """Secrets are masked before anything is written, in whole texts and across the deltas of a stream."""
 
+import json
 from itertools import pairwise
 
 import msgspec
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.records import redaction
 from dragoman.records.redaction import redact_content, redact_stream
 
 SECRETS = [
@@ -52,6 +54,36 @@ def test_a_secret_is_masked_wherever_a_stream_cuts_it(secret: str, places: list[
     assert secret not in joined
     assert joined.startswith("the key is [redacted]")
     assert joined.endswith(" as you see")
+
+
+EVENTS = [
+    {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "{}"}},
+    {"id": "1", "choices": [{"index": 0, "delta": {"content": "{}"}}]},
+    {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}}]},
+    {"type": "response.output_text.delta", "delta": "{}", "obfuscation": "x"},
+    {"note": "{}", "text": "a"},
+]
+TEXTS = st.one_of(
+    st.sampled_from(
+        [*SECRETS[:5], "api_key", '": "', "= ", "abc123def456", "secret-of-config", "\\", '"', " "]
+    ),
+    st.text(max_size=4),
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(EVENTS), TEXTS, st.integers(0, 20)), max_size=12), st.booleans())
+def test_the_fast_search_of_a_stream_finds_what_the_slow_one_finds(
+    steps: list[tuple[dict[str, object], str, int]], is_spaced: bool
+) -> None:
+    """Each step is a text that is cut in two, in events of one kind. Other kinds may come between."""
+    stream = b""
+    for event, text, place in steps:
+        for part in (text[:place], text[place:]):
+            inner = json.dumps(json.dumps(part)[1:-1] if "tool_calls" in str(event) else part)[1:-1]
+            data = json.dumps(event, separators=None if is_spaced else (",", ":"))
+            stream += b"data: " + data.replace('"{}"', f'"{inner}"').encode() + b"\n\n"
+    secrets = [b"secret-of-config"]
+    assert redact_stream(stream, secrets) == redaction._redact_deltas(stream, secrets)
 
 
 @pytest.mark.parametrize(

@@ -82,11 +82,12 @@ class Exchange:
             ping=self._ping,
             abandon=self._abandon_client,
         )
-        self._sender = ResponseSender(plan.dialect, client, self.record, self._watchdog)
+        self._sender = ResponseSender(plan.dialect, client, self.record, self._watchdog, self._settle)
         self._usage = ExchangeUsage(
             gateway.accounts, caller, self._snapshot.config, self._snapshot.prices, len(plan.body)
         )
         self._healer = RequestHealer(self._snapshot.config, plan, gateway.learned, gateway.refused_seals)
+        self._is_settled = False
         self._call: UpstreamCall | None = None
         self._session = 0
         self._choice = choice
@@ -132,13 +133,19 @@ class Exchange:
         self._sender.close()
         self._gateway.watchdogs.remove(self._watchdog)
         self._watchdog.close()
-        self.record.seconds = self._loop.time() - self._watchdog.started
+        self._settle()
         self._gateway.intervention_counts.add(self.record)
-        outcome = build_outcome(self.record, self._watchdog.received)
-        self.record.used, self.record.cost = self._usage.settle(outcome)
         count_session(self._gateway.sessions, self.record)
         for observe in self._gateway.observers:
             observe(self.record)
+
+    def _settle(self) -> None:
+        """Complete the record with its usage: before the end of the reply is sent, or if none is sent."""
+        self.record.seconds = self._loop.time() - self._watchdog.started
+        if not self._is_settled:
+            self._is_settled = True
+            outcome = build_outcome(self.record, self._watchdog.received)
+            self.record.used, self.record.cost = self._usage.settle(outcome)
 
     async def _answer_or_refuse(self) -> None:
         try:

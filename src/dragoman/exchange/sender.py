@@ -5,7 +5,7 @@ Three facts decide what can still be sent. `is_committed`: the head is out, so t
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -60,13 +60,24 @@ def advise_retry(failure: Failure, dialect: Dialect, agent: str = "") -> tuple[F
 
 
 class ResponseSender:
-    """Sends one response. Streams use `send` and `finish`; `respond` and `refuse` send whole responses."""
+    """Sends one response. Streams use `send` and `finish`; `respond` and `refuse` send whole responses.
 
-    def __init__(self, dialect: Dialect, client: Client, record: ExchangeRecord, watchdog: Watchdog) -> None:
+    `settle` completes the record. It is called before the end of the response is sent.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        client: Client,
+        record: ExchangeRecord,
+        watchdog: Watchdog,
+        settle: Callable[[], None],
+    ) -> None:
         self._dialect = dialect
         self._client = client
         self._record = record
         self._watchdog = watchdog
+        self._settle = settle
         # Google's SDKs take a stream that ends well for complete, even if it contains an error.
         self._aborts_failed = dialect.http_api.must_abort_failed_stream(record.agent)
         self._is_ended = False
@@ -124,6 +135,7 @@ class ResponseSender:
         await self._acquire()
         await self._commit()
         self._is_ended = True
+        self._settle()
         if failed and self._aborts_failed:
             await self._client.send(output)
             self._client.abort()
@@ -152,6 +164,8 @@ class ResponseSender:
     def close(self) -> None:
         """The exchange is over: stop a send that is still running."""
         self._is_ended = True
+        # It refers to the exchange, which is freed sooner without a cycle.
+        del self._settle
         if self._sending is not None:
             self._sending.cancel()
 
@@ -214,6 +228,7 @@ class ResponseSender:
     async def _respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         await self._acquire()
         self._record.status = status
+        self._settle()
         size = {"content-length": str(len(body))}
         await self._client.respond(status, {**headers, **self._record.headers(), **size}, body)
         self._watchdog.is_sending = False

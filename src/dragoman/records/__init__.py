@@ -1,9 +1,10 @@
 """Records of exchanges: what the client sent, what went upstream, what came back, and what the client got.
 
 `Recorder` (recorder) implements the exchange's port `ExchangeRecorder`. For each exchange that is recorded it
-gives a tap (taps), which keeps references. At the end of the exchange the recorder's thread (turn_writer)
+gives a tap (taps), which keeps references. When the reply is complete, the recorder's thread (turn_writer)
 builds the row of the turn (turns), redacts the contents (redaction), splits them into blocks (segments) and
-writes all of it in one transaction of a file of its own (store). A session stores each block once.
+writes all of it in one transaction of a file of its own (store). A session stores each block once. A turn
+without contents goes to the journal of the process first (journal), and to the file together with others.
 
 Everything else reads the file:
 

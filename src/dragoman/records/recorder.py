@@ -1,14 +1,16 @@
 """`Recorder`: writes the records of exchanges on a thread of its own.
 
-The event loop only puts references into a bounded queue. If the disk is slow or full, records are lost and
-counted; no exchange waits for the file. A turn is written when its exchange has ended; turns that end within
-`PAUSE` share a transaction. If the process is killed, the file has all turns that ended before.
+The event loop only puts references into a bounded queue. If the process is killed, no turn is lost whose end
+a client has seen: a turn without contents is appended to the journal before that, a turn with contents is
+written by the thread, and the end of the reply waits for it. If the disk is slow, no client waits longer than
+`MAX_DELAY`; if it is full, records are lost and counted.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
@@ -18,17 +20,22 @@ from dragoman.config.model import Config, Route
 from dragoman.config.settings import RecordLevel
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.pipeline.plan import RequestPlan
+from dragoman.records.journal import Journal, JournalEntry
 from dragoman.records.store import Row
 from dragoman.records.taps import BodyTap, MetaTap, PendingBody
-from dragoman.records.turn_writer import MAX_SESSIONS, EndedTurn, TurnWriter
+from dragoman.records.turn_writer import MAX_SESSIONS, EndedTurn, Job, JournaledTurn, TurnWriter
+from dragoman.records.turns import build_details, build_row
 
 #: Jobs and bytes that may wait for the thread. What comes on top is lost.
 MAX_WAITING = 2000
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 #: Jobs that one transaction takes.
 BATCH = 256
-#: Seconds between two transactions. The first turn after a pause is written at once.
+#: Seconds between two transactions, unless a reply waits.
 PAUSE = 0.05
+#: Seconds that the end of a reply waits for the file at most. After that no reply waits until the thread has
+#: written everything.
+MAX_DELAY = 2.0
 #: Bytes of waiting requests from which on the thread takes them before an exchange ends.
 MANY_BYTES = 4 * 1024 * 1024
 #: Seconds that the last records have to be written at shutdown.
@@ -56,23 +63,28 @@ def find_level(config: Config, key: str, route: Route | None) -> RecordLevel:
 class Recorder:
     """Records the exchanges of one gateway in one file. `get_config` returns the current configuration.
 
-    Call order: `start` for each exchange, `record_exchange` at its end; `close` once, at the shutdown.
+    Call order: `start` for each exchange, whose tap stores the turn before the end of the reply;
+    `record_exchange` at the end of the exchange; `close` once, at the shutdown.
     """
 
     def __init__(self, file: Path, get_config: Callable[[], Config], clock: Callable[[], float]) -> None:
         self.file = file
         self._get_config = get_config
         self._clock = clock
-        self._queue: SimpleQueue[PendingBody | EndedTurn] = SimpleQueue()
+        self._queue: SimpleQueue[Job] = SimpleQueue()
+        self._journal = Journal(file.parent)
         self._lock = Lock()
-        #: Wakes the thread: something waits that cannot wait longer.
+        #: Wakes the thread: there is work. The second one: it cannot wait for more.
         self._wake = Event()
-        self._is_closing = Event()
+        self._hurry = Event()
+        self._is_closing = False
         self._waiting = self._waiting_bytes = 0
         self._thread: Thread | None = None
         self._sessions: OrderedDict[str, None] = OrderedDict()
         self._writer = TurnWriter(file, get_config)
         self._lost = 0
+        #: A reply has waited too long for the thread, which still has work.
+        self._is_late = False
         self._loop: asyncio.AbstractEventLoop | None = None
         #: Called on the event loop with the row of each turn that is written.
         self.listeners: set[Callable[[Row], None]] = set()
@@ -96,27 +108,64 @@ class Recorder:
         identity, owner = plan.metadata.identity, record.caller.owner
         is_known = identity.session in self._sessions
         self._remember(identity.session)
-        if level == "bodies":
-            request = self._submit_body(PendingBody(plan.body, identity, owner))
-            return BodyTap(plan, identity, request, self._submit_body)
-        if is_known:
-            return MetaTap(plan, identity, None)
-        # The headers do not name the session, or this is its first turn here and may name the project.
-        return MetaTap(
-            plan, identity, self._submit_body(PendingBody(plan.body, identity, owner, is_stored=False))
-        )
+        store = partial(self._store, record)
+        if level == "meta" and is_known:
+            return MetaTap(plan, identity, None, store)
+        # Without contents: the headers do not name the session, or this is its first turn here and may name
+        # the project.
+        request = self._submit_body(PendingBody(plan.body, identity, owner, is_stored=level == "bodies"))
+        if level == "meta":
+            return MetaTap(plan, identity, request, store)
+        return BodyTap(plan, identity, request, store, self._submit_body)
 
     def record_exchange(self, record: ExchangeRecord) -> None:
-        """Write the turn of an exchange that has ended. Does not wait."""
+        """Write the turn of an exchange that has ended, unless that was done before the end of its reply."""
+        self._submit_turn(record)
+        # The tap refers to the record.
+        record.tap = None
+
+    async def _store(self, record: ExchangeRecord) -> None:
+        """Keep the turn of an exchange whose reply is complete. May wait for the thread, but not long."""
+        if self._write_journal(record):
+            return
+        loop = asyncio.get_running_loop()
+        is_written = None if self._is_late else loop.create_future()
+        if self._submit_turn(record, is_written) and is_written is not None:
+            timer = loop.call_later(MAX_DELAY, self._give_up, is_written)
+            await is_written
+            timer.cancel()
+
+    def _write_journal(self, record: ExchangeRecord) -> bool:
+        """Write a turn that needs nothing of its request to the journal."""
         tap = record.tap
-        if isinstance(tap, MetaTap):
-            size = sum(call.size for call in tap.calls) * 2
-            self._submit(EndedTurn(record, tap, self._clock(), size), size)
+        if not isinstance(tap, MetaTap) or tap.request is not None or tap.is_submitted:
+            return False
+        row = build_row(record, tap, tap.identity.session, "", self._clock())
+        entry = JournalEntry(row, build_details(record, tap))
+        tap.is_submitted = self._journal.append(entry)
+        if tap.is_submitted:
+            self._submit(JournaledTurn(entry), 0)
+        return tap.is_submitted
+
+    def _give_up(self, is_written: "asyncio.Future[None]") -> None:
+        """A reply has waited too long."""
+        self._is_late = True
+        _resolve(is_written)
+
+    def _submit_turn(self, record: ExchangeRecord, is_written: "asyncio.Future[None] | None" = None) -> bool:
+        """Hand the turn to the thread, once. `is_written` gets a result when the file has it."""
+        tap = record.tap
+        if not isinstance(tap, MetaTap) or tap.is_submitted:
+            return False
+        tap.is_submitted = True
+        size = sum(call.size for call in tap.calls) * 2
+        return self._submit(EndedTurn(record, tap, self._clock(), size, is_written), size)
 
     def close(self) -> None:
         """Write what waits, for a limited time."""
         if self._thread is not None:
-            self._is_closing.set()
+            self._is_closing = True
+            self._hurry.set()
             self._wake.set()
             self._thread.join(CLOSE_SECONDS)
 
@@ -131,10 +180,10 @@ class Recorder:
             pending.body = b""
         return pending
 
-    def _submit(self, job: PendingBody | EndedTurn, size: int) -> bool:
+    def _submit(self, job: Job, size: int) -> bool:
         with self._lock:
             if self._waiting >= MAX_WAITING or self._waiting_bytes + size > MAX_WAITING_BYTES:
-                self._lost += isinstance(job, EndedTurn)
+                self._lost += not isinstance(job, PendingBody)
                 return False
             self._waiting += 1
             self._waiting_bytes += size
@@ -143,35 +192,59 @@ class Recorder:
             self._thread = Thread(target=self._run, name="dragoman-records", daemon=True)
             self._thread.start()
         self._queue.put(job)
-        if isinstance(job, EndedTurn) or self._waiting_bytes > MANY_BYTES:
+        is_urgent = isinstance(job, EndedTurn) and job.is_written is not None
+        if is_urgent or self._waiting_bytes > MANY_BYTES:
+            self._hurry.set()
+        if is_urgent or not isinstance(job, PendingBody) or self._waiting_bytes > MANY_BYTES:
             self._wake.set()
         return True
 
     def _run(self) -> None:
+        self._writer.open()
         while True:
             self._wake.wait()
             self._wake.clear()
-            is_closing = self._is_closing.is_set()
+            self._hurry.wait(PAUSE)
+            self._hurry.clear()
+            is_closing = self._is_closing
             while jobs := self._take_jobs():
                 rows = self._writer.write(jobs)
                 with self._lock:
                     self._waiting -= len(jobs)
                     self._waiting_bytes -= sum(job.size for job in jobs)
-                if rows and self.listeners and self._loop is not None and not self._loop.is_closed():
-                    self._loop.call_soon_threadsafe(self._notify, rows)
+                waiting = [job.is_written for job in jobs if isinstance(job, EndedTurn) and job.is_written]
+                if waiting or (rows and self.listeners):
+                    self._call_loop(rows, waiting)
+            self._is_late = False
+            self._writer.tidy_up()
+            if not self._writer.error:
+                self._journal.replace_if_long()
             if is_closing:
                 break
-            self._is_closing.wait(PAUSE)
         self._writer.close()
+        if not self._writer.error:
+            self._journal.close()
 
-    def _take_jobs(self) -> list[PendingBody | EndedTurn]:
-        jobs: list[PendingBody | EndedTurn] = []
+    def _call_loop(self, rows: list[Row], waiting: "list[asyncio.Future[None]]") -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._notify, rows, waiting)
+
+    def _take_jobs(self) -> list[Job]:
+        jobs: list[Job] = []
         with suppress(Empty):
             while len(jobs) < BATCH:
                 jobs.append(self._queue.get_nowait())
         return jobs
 
-    def _notify(self, rows: list[Row]) -> None:
+    def _notify(self, rows: list[Row], waiting: "list[asyncio.Future[None]]") -> None:
+        """On the event loop: the rows are written, and the replies can end."""
+        for is_written in waiting:
+            _resolve(is_written)
         for row in rows:
             for listener in tuple(self.listeners):
                 listener(row)
+
+
+def _resolve(is_written: "asyncio.Future[None]") -> None:
+    if not is_written.done():
+        is_written.set_result(None)

@@ -8,6 +8,7 @@ an open transaction.
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import zstandard
 
+from dragoman.records.journal import JournalEntry, take_journals
 from dragoman.storage.database import Schema, connect
 
 FILE_NAME = "records.db"
@@ -133,9 +135,40 @@ def decompress(data: bytes) -> bytes:
     return zstandard.ZstdDecompressor().decompress(data)
 
 
+def connect_records(file: Path) -> sqlite3.Connection:
+    """Open the file, and add what a process that was killed left in its journal."""
+    connection = connect(file, RECORDS_SCHEMA)
+    with suppress(sqlite3.Error):
+        for entries in take_journals(file.parent):
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                for entry in entries:
+                    _insert_entry(connection, entry)
+            finally:
+                # What is in the file now is not added again from the journal, which stays after an error.
+                connection.execute("COMMIT")
+    return connection
+
+
+def _insert_entry(connection: sqlite3.Connection, entry: JournalEntry) -> None:
+    row = entry.row
+    found = connection.execute(
+        "SELECT 1 FROM turns WHERE request = ? AND started = ?", (row["request"], row["started"])
+    )
+    if found.fetchone() is None:
+        project = find_session_project(connection, row["session"])
+        insert_turn(connection, {**row, "project": project}, entry.details, ())
+
+
+def find_session_project(connection: sqlite3.Connection, session: str) -> str:
+    """The project of a session; empty if no turn of it names one."""
+    sql = "SELECT project FROM turns WHERE session = ? AND project != '' LIMIT 1"
+    return str(next(connection.execute(sql, (session,)), ("",))[0])
+
+
 def open_records(file: Path, work: Callable[[sqlite3.Connection], Result]) -> Result:
     """Run the work in one transaction of the file, with a connection of its own."""
-    connection = connect(file, RECORDS_SCHEMA)
+    connection = connect_records(file)
     try:
         connection.execute("BEGIN")
         result = work(connection)

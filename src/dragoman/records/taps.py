@@ -2,6 +2,7 @@
 
 A `MetaTap` keeps nothing of the contents. A `BodyTap` keeps the pieces of the replies until the exchange
 ends, and hands the requests to the recorder at once, so that a long stream does not hold a large request.
+Both wrap the client: before it gets the end of its reply, the turn is stored.
 """
 
 import asyncio
@@ -87,20 +88,32 @@ class TappedCall:
 
 
 class MetaTap:
-    """The tap of an exchange whose contents are not recorded. `request`: the client's, if it is examined."""
+    """The tap of an exchange whose contents are not recorded. `request`: the client's, if it is examined.
+
+    `store` hands the turn to the recorder's thread, and returns when the file has it.
+    """
 
     level: RecordLevel = "meta"
 
-    def __init__(self, plan: RequestPlan, identity: ClientIdentity, request: PendingBody | None) -> None:
+    def __init__(
+        self,
+        plan: RequestPlan,
+        identity: ClientIdentity,
+        request: PendingBody | None,
+        store: Callable[[], Awaitable[None]],
+    ) -> None:
         self.identity = identity
         self.headers = plan.metadata.headers
         self.request = request
+        self._store = store
+        #: The recorder's thread has the turn.
+        self.is_submitted = False
         self.now = asyncio.get_running_loop().time
         self.started_at = self.now()
         self.calls: list[TappedCall] = []
 
     def wrap_client(self, client: Client) -> Client:
-        return client
+        return RecordedClient(client, self._store)
 
     def note_request(self, target: TargetName, dialect: str, body: bytes) -> None:
         self.calls.append(TappedCall(target, dialect, None, self.now()))
@@ -120,15 +133,16 @@ class BodyTap(MetaTap):
         plan: RequestPlan,
         identity: ClientIdentity,
         request: PendingBody,
+        store: Callable[[], Awaitable[None]],
         submit: Callable[[PendingBody], PendingBody],
     ) -> None:
-        super().__init__(plan, identity, request)
+        super().__init__(plan, identity, request, store)
         self._submit = submit
         self._body = plan.body
         self.client: TappedClient | None = None
 
     def wrap_client(self, client: Client) -> Client:
-        self.client = TappedClient(client, self.now)
+        self.client = TappedClient(client, self._store, self.now)
         return self.client
 
     def note_request(self, target: TargetName, dialect: str, body: bytes) -> None:
@@ -200,15 +214,43 @@ class TappedPushReply(TappedReply):
             call.is_cut = room < 0
 
 
-class TappedClient:
+class RecordedClient:
+    """A client that gets the end of its reply when the turn is stored. `store` does that."""
+
+    def __init__(self, client: Client, store: Callable[[], Awaitable[None]]) -> None:
+        self._client = client
+        self._store = store
+        self.transport: Transport = client.transport
+        self.ping = client.ping
+        self.abort = client.abort
+
+    @property
+    def direct(self) -> DirectConnection | None:
+        return self._client.direct
+
+    def start(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]:
+        return self._client.start(status, headers)
+
+    def send(self, output: Output) -> Awaitable[None]:
+        return self._client.send(output)
+
+    async def end(self, output: Output = ()) -> None:
+        await self._store()
+        await self._client.end(output)
+
+    async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        await self._store()
+        await self._client.respond(status, headers, body)
+
+
+class TappedClient(RecordedClient):
     """A client whose replies are kept: as bytes where the connection takes bytes, else as outputs."""
 
-    def __init__(self, client: Client, now: Callable[[], float]) -> None:
-        self._client = client
+    def __init__(
+        self, client: Client, store: Callable[[], Awaitable[None]], now: Callable[[], float]
+    ) -> None:
+        super().__init__(client, store)
         self._now = now
-        self.transport: Transport = client.transport
-        self.abort = client.abort
-        self.ping = client.ping
         self.status = 0
         self.headers: Mapping[str, str] = {}
         self.outputs: list[Output | bytes] = []
@@ -241,20 +283,20 @@ class TappedClient:
 
     def start(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]:
         self.status, self.headers = status, headers
-        return self._client.start(status, headers)
+        return super().start(status, headers)
 
     def send(self, output: Output) -> Awaitable[None]:
         self._keep(output)
-        return self._client.send(output)
+        return super().send(output)
 
-    def end(self, output: Output = ()) -> Awaitable[None]:
+    async def end(self, output: Output = ()) -> None:
         self._keep(output)
-        return self._client.end(output)
+        await super().end(output)
 
-    def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> Awaitable[None]:
+    async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.status, self.headers = status, headers
         self._keep(body)
-        return self._client.respond(status, headers, body)
+        await super().respond(status, headers, body)
 
     def _keep(self, output: Output | bytes) -> None:
         self.times.append(self._now())

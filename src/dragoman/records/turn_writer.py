@@ -1,5 +1,6 @@
 """`TurnWriter`: writes turns with their contents to the file. It belongs to the recorder's thread."""
 
+import asyncio
 import os
 import sqlite3
 from collections import OrderedDict
@@ -11,16 +12,17 @@ from dragoman.config.model import Config
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.hub.errors import ConfigError
 from dragoman.records.cache import MIN_CACHED, diagnose_turn
+from dragoman.records.journal import JournalEntry
 from dragoman.records.redaction import redact_content, redact_stream
 from dragoman.records.segments import RequestMemory, Segment, cut_request
 from dragoman.records.sessions import find_project, find_session
 from dragoman.records.store import (
-    RECORDS_SCHEMA,
     BodyRow,
     Row,
     StoredBlock,
     build_block,
     compress,
+    connect_records,
     count_uses,
     delete_turns,
     find_expired,
@@ -31,22 +33,37 @@ from dragoman.records.store import (
 )
 from dragoman.records.taps import BodyTap, MetaTap, PendingBody
 from dragoman.records.turns import build_details, build_row
-from dragoman.storage.database import connect
 from dragoman.wire.sse import Output, encode_sse
 
 #: Turns between two checks of the limits.
 CHECK_EVERY = 50
+#: Turns between two checkpoints of the write-ahead log.
+CHECKPOINT_EVERY = 100
 #: Sessions that are remembered.
 MAX_SESSIONS = 2000
 
 
 class EndedTurn(NamedTuple):
-    """An exchange that has ended. `now` is the date, `size` the memory that it takes about."""
+    """An exchange whose reply is complete. `now` is the date, `size` the memory that it takes about.
+
+    `is_written`: what the end of the reply waits for.
+    """
 
     record: ExchangeRecord
     tap: MetaTap
     now: float
     size: int
+    is_written: asyncio.Future[None] | None
+
+
+class JournaledTurn(NamedTuple):
+    """A turn without contents that is in the journal already."""
+
+    entry: JournalEntry
+    size: int = 0
+
+
+Job = PendingBody | EndedTurn | JournaledTurn
 
 
 class TurnWriter:
@@ -62,6 +79,7 @@ class TurnWriter:
         self._secrets: tuple[Config | None, list[bytes]] = (None, [])
         self._projects: OrderedDict[str, str] = OrderedDict()
         self._until_check = self._deletions = 0
+        self._until_checkpoint = CHECKPOINT_EVERY
         #: The prompt tokens of the last turn, by session, sub-agent and target.
         self._inputs: OrderedDict[tuple[str, str, str], int] = OrderedDict()
         self.broken_prefixes = 0
@@ -70,7 +88,14 @@ class TurnWriter:
         self.lost = 0
         self.error = ""
 
-    def write(self, jobs: Iterable[PendingBody | EndedTurn]) -> list[Row]:
+    def open(self) -> None:
+        """Open the file before the first turn needs it. Raises nothing."""
+        try:
+            self._connect()
+        except (sqlite3.Error, OSError, ConfigError) as error:
+            self.error = str(error)
+
+    def write(self, jobs: Iterable[Job]) -> list[Row]:
         """Prepare requests and write turns. Returns the rows of the turns. Raises nothing."""
         ended = []
         try:
@@ -97,10 +122,26 @@ class TurnWriter:
         self.error = ""
         return rows
 
+    def tidy_up(self) -> None:
+        """Copy what was written from the write-ahead log to the file, now and then. Raises nothing."""
+        if self._connection is None or self._until_checkpoint > 0:
+            return
+        self._until_checkpoint = CHECKPOINT_EVERY
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        except sqlite3.Error as error:
+            self.error = str(error)
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _connect(self) -> sqlite3.Connection:
+        self._connection = connection = connect_records(self._file)
+        # `tidy_up` does it, when no reply waits: a checkpoint waits for the disk.
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        return connection
 
     def _forget(self) -> None:
         """After an error: the connection and the remembered segments may not fit the file."""
@@ -149,18 +190,22 @@ class TurnWriter:
             self._secrets = (config, secrets)
         return self._secrets[1]
 
-    def _write_turns(self, ended: list[EndedTurn]) -> list[Row]:
-        if self._connection is None:
-            self._connection = connect(self._file, RECORDS_SCHEMA)
-        connection = self._connection
+    def _write_turns(self, ended: list[EndedTurn | JournaledTurn]) -> list[Row]:
+        connection = self._connection or self._connect()
         connection.execute("BEGIN IMMEDIATE")
         try:
             self._check_deletions(connection)
-            rows = [self._write_turn(connection, turn) for turn in ended]
+            rows = [
+                self._write_turn(connection, turn)
+                if isinstance(turn, EndedTurn)
+                else self._write_entry(connection, turn.entry)
+                for turn in ended
+            ]
             self._until_check -= len(rows)
+            self._until_checkpoint -= len(rows)
             if self._until_check <= 0:
                 self._until_check = CHECK_EVERY
-                self._apply_limits(connection, ended[-1].now)
+                self._apply_limits(connection, rows[-1]["started"])
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -169,7 +214,7 @@ class TurnWriter:
         return rows
 
     def _write_turn(self, connection: sqlite3.Connection, turn: EndedTurn) -> Row:
-        record, tap, now, _ = turn
+        record, tap, now, _, _ = turn
         request = tap.request
         session = tap.identity.session or (request.session if request else "") or record.request_id
         project = self._projects.get(session, "")
@@ -179,6 +224,10 @@ class TurnWriter:
         if bodies:
             self._check_prefix(connection, row)
         return row
+
+    def _write_entry(self, connection: sqlite3.Connection, entry: JournalEntry) -> Row:
+        project = self._projects.get(entry.row["session"], "")
+        return insert_turn(connection, {**entry.row, "project": project}, entry.details, ())
 
     def _check_prefix(self, connection: sqlite3.Connection, row: Row) -> None:
         """After an unexpected miss of the prompt cache: did the gateway itself change the prompt?"""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from dragoman.exchange.record import ExchangeRecord
+from dragoman.exchange.record import AttemptRecord, ExchangeRecord
 from dragoman.hub.events import ReplyFinished
 from dragoman.records.store import Row
 from dragoman.records.taps import BodyTap, MetaTap
@@ -95,7 +95,7 @@ def build_details(record: ExchangeRecord, tap: MetaTap) -> dict[str, object]:
                 "failure": msgspec.to_builtins(attempt.failure) if attempt.failure else None,
                 "cools": attempt.cools,
             }
-            for attempt in record.attempts
+            for attempt in _list_attempts(record, tap)
         ],
         "calls": [
             {
@@ -119,6 +119,15 @@ def build_details(record: ExchangeRecord, tap: MetaTap) -> dict[str, object]:
         "upstream_session": record.session,
         "has_alternatives": record.has_alternatives,
     }
+
+
+def _list_attempts(record: ExchangeRecord, tap: MetaTap) -> list[AttemptRecord]:
+    """The calls of targets. The turn is stored before the last one is noted, at the end of the reply."""
+    attempts = list(record.attempts)
+    if len(attempts) < record.tries and record.target is not None and tap.calls:
+        began = tap.calls[-1].sent_at - tap.started_at
+        attempts.append(AttemptRecord(record.target, began, record.seconds, record.broken, cools=False))
+    return attempts
 
 
 def keep_headers(headers: Mapping[str, str]) -> dict[str, str]:

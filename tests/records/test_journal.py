@@ -1,0 +1,95 @@
+"""The journal: turns that are not in the records yet survive the process, and are taken over once."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.records import journal as journal_module
+from dragoman.records.filters import parse_filter
+from dragoman.records.journal import PATTERN, Journal, JournalEntry, take_journals
+from dragoman.records.reading import list_turns, read_turn
+from dragoman.records.store import COLUMNS, FILE_NAME, open_records
+
+
+def build_entry(number: int, session: str = "s") -> JournalEntry:
+    row: dict[str, Any] = {name: "" if "TEXT" in kind else 0 for name, kind in COLUMNS.items()}
+    row |= {"request": f"req_{number}", "session": session, "started": 1.5 * number}
+    empty = dict.fromkeys(("losses", "reply_losses", "interventions", "attempts", "calls"), ())
+    return JournalEntry(row, {**empty, "usage": {"input": number}})
+
+
+def list_requests(folder: Path) -> list[str]:
+    turns = open_records(folder / FILE_NAME, lambda connection: list_turns(connection, parse_filter("")))
+    return sorted(turn["request"] for turn in turns)
+
+
+def leave_journal(folder: Path, *numbers: int, more: bytes = b"") -> None:
+    """The journal of a process that has ended without a last word."""
+    journal = Journal(folder)
+    for number in numbers:
+        assert journal.append(build_entry(number))
+    assert journal._file is not None
+    os.write(journal._file[0], more)
+    os.close(journal._file[0])
+
+
+def test_the_turns_of_a_process_that_is_gone_are_added_once(tmp_path: Path) -> None:
+    leave_journal(tmp_path, 1, 2)
+    assert list_requests(tmp_path) == ["req_1", "req_2"]
+    assert list(tmp_path.glob(PATTERN)) == []
+    leave_journal(tmp_path, 2, 3)
+    assert list_requests(tmp_path) == ["req_1", "req_2", "req_3"]
+    turn = open_records(tmp_path / FILE_NAME, lambda connection: read_turn(connection, "s", 3))
+    assert turn["usage"] == {"input": 3}
+
+
+def test_a_turn_that_was_cut_while_it_was_written_is_left_out(tmp_path: Path) -> None:
+    leave_journal(tmp_path, 1, more=b'{"row":{"request":"req_2"')
+    assert list_requests(tmp_path) == ["req_1"]
+
+
+def test_the_journal_of_a_living_process_is_not_taken(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    assert journal.append(build_entry(1))
+    assert list(take_journals(tmp_path)) == []
+    assert list_requests(tmp_path) == []
+    journal.close()
+    assert list(tmp_path.iterdir()) != []
+    assert list(tmp_path.glob(PATTERN)) == []
+
+
+def test_a_long_journal_is_replaced_and_deleted_one_step_later(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    sizes = []
+    for number in range(4000):
+        assert journal.append(build_entry(number))
+        journal.replace_if_long()
+        sizes.append(sum(file.stat().st_size for file in tmp_path.glob(PATTERN)))
+    assert max(sizes) < 3 * journal_module.MAX_SIZE
+    assert len(list(tmp_path.glob(PATTERN))) == 2
+    journal.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_that_fails_or_is_slow_stops_the_journal_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(journal_module, "monotonic", lambda: now[0])
+    journal = Journal(tmp_path / "none")
+    assert not journal.append(build_entry(1))
+    (tmp_path / "none").mkdir()
+    assert not journal.append(build_entry(1))
+    now[0] += journal_module.REST
+    assert journal.append(build_entry(1))
+    write = os.write
+
+    def write_slowly(descriptor: int, data: bytes) -> int:
+        now[0] += 2 * journal_module.MAX_SECONDS
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write_slowly)
+    assert journal.append(build_entry(2))
+    assert not journal.append(build_entry(3))
