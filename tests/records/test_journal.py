@@ -27,7 +27,7 @@ def list_requests(folder: Path) -> list[str]:
 
 def leave_journal(folder: Path, *numbers: int, more: bytes = b"") -> None:
     """The journal of a process that has ended without a last word."""
-    journal = Journal(folder)
+    journal = Journal(folder, lambda: 1.0)
     for number in numbers:
         assert journal.append(build_entry(number))
     assert journal._file is not None
@@ -51,7 +51,7 @@ def test_a_turn_that_was_cut_while_it_was_written_is_left_out(tmp_path: Path) ->
 
 
 def test_the_journal_of_a_living_process_is_not_taken(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = Journal(tmp_path, lambda: 1.0)
     assert journal.append(build_entry(1))
     assert list(take_journals(tmp_path)) == []
     assert list_requests(tmp_path) == []
@@ -61,7 +61,7 @@ def test_the_journal_of_a_living_process_is_not_taken(tmp_path: Path) -> None:
 
 
 def test_a_long_journal_is_replaced_and_deleted_one_step_later(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = Journal(tmp_path, lambda: 1.0)
     sizes = []
     for number in range(4000):
         assert journal.append(build_entry(number))
@@ -77,8 +77,7 @@ def test_a_write_that_fails_or_is_slow_stops_the_journal_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(journal_module, "monotonic", lambda: now[0])
-    journal = Journal(tmp_path / "none")
+    journal = Journal(tmp_path / "none", lambda: now[0])
     assert not journal.append(build_entry(1))
     (tmp_path / "none").mkdir()
     assert not journal.append(build_entry(1))

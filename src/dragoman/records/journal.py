@@ -7,12 +7,11 @@ process that was killed left in its journal is added to the records by the next 
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
-from time import monotonic
 from typing import Any
 
 import msgspec
@@ -42,11 +41,13 @@ _DECODER = msgspec.json.Decoder(JournalEntry)
 class Journal:
     """The journal of this process. `append` is called on the event loop, the rest by the recorder's thread.
 
-    A file that was replaced is deleted when the next one is replaced: then all its turns are in the records.
+    `clock` returns the date. A file that was replaced is deleted when the next one is replaced: then all its
+    turns are in the records.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
         self._folder = folder
+        self._clock = clock
         self._file: tuple[int, Path] | None = None
         self._replaced: tuple[int, Path] | None = None
         self._size = 0
@@ -54,7 +55,7 @@ class Journal:
 
     def append(self, entry: JournalEntry) -> bool:
         """Write one turn. False: the journal cannot be used now."""
-        began = monotonic()
+        began = self._clock()
         if fcntl is None or began < self._rests_until:
             return False
         try:
@@ -65,7 +66,7 @@ class Journal:
         except OSError:
             is_whole = False
         self._size += len(data) if is_whole else MAX_SIZE
-        ended = monotonic()
+        ended = self._clock()
         if not is_whole or ended - began > MAX_SECONDS:
             self._rests_until = ended + REST
         return is_whole

@@ -72,7 +72,7 @@ class Recorder:
         self._get_config = get_config
         self._clock = clock
         self._queue: SimpleQueue[Job] = SimpleQueue()
-        self._journal = Journal(file.parent)
+        self._journal = Journal(file.parent, clock)
         self._lock = Lock()
         #: Wakes the thread: there is work. The second one: it cannot wait for more.
         self._wake = Event()
