@@ -8,6 +8,7 @@ The texts are those of the named servers, as their users report them; model name
 from itertools import pairwise
 from typing import Any
 
+import jsonschema_rs
 import msgspec
 
 from tests.healing.vendor import Test, has, write_error
@@ -28,6 +29,8 @@ class Case(msgspec.Struct, frozen=True):
     body: Json | None = None
     #: Members of the rich request that are replaced; None removes a member.
     changes: Json = {}
+    #: The server accepts the same request if its reply is streamed.
+    is_whole_only: bool = False
 
     @property
     def error(self) -> bytes:
@@ -78,7 +81,100 @@ def _has_media(kind: str) -> Test:
     return has(f"{_PARTS}.type", lambda value: value == kind)
 
 
+def _thinks_whole(body: Json) -> bool:
+    return not body.get("stream") and body.get("enable_thinking") is not False
+
+
+#: Schemas of tools of MCP servers that are no JSON Schema, and one that lacks what OpenAI wants.
+INVALID_SCHEMAS: tuple[Json, ...] = (
+    {"type": "object", "properties": {"city": {"type": "any"}}},
+    {"type": "object", "properties": {"city": "string"}, "required": ["city"]},
+    {"type": "object", "properties": {"days": {"type": "array", "items": [{"type": "integer"}]}}},
+    {"type": "object", "properties": {"days": {"type": "integer", "minimum": 0, "exclusiveMinimum": True}}},
+    {"type": "object", "properties": {"city": {"type": "string", "required": True}}},
+    {"type": "object", "properties": {"city": {"type": "string", "enum": "Oslo"}}, "required": "city"},
+)
+_ITEMS: Json = {"type": "object", "properties": {"days": {"type": "array"}}}
+_INVALID = "JSON schema is invalid. It must match JSON Schema draft 2020-12 (https://json-schema.org/draft/2020-12). Learn more about tool use at https://docs.claude.com/en/docs/tool-use."
+
+
+def _claude_tool(**fields: object) -> Json:
+    return {"tools": [{"name": "weather", "description": "It.", **fields}], "tool_choice": None}
+
+
+def _has_invalid_schema(body: Json) -> bool:
+    schemas = [tool["input_schema"] for tool in body["tools"] if "input_schema" in tool]
+    return not all(map(jsonschema_rs.meta.is_valid, schemas))
+
+
+def _lacks_object(body: Json) -> bool:
+    functions = [tool for tool in body["tools"] if tool.get("type", "custom") == "custom"]
+    return any(tool.get("input_schema", {}).get("type") != "object" for tool in functions)
+
+
+def _chat_tool(schema: Json) -> Json:
+    function = {"name": "weather", "description": "It.", "parameters": schema}
+    return {"tools": [{"type": "function", "function": function}], "tool_choice": None}
+
+
+def _lacks_items(body: Json) -> bool:
+    return any(
+        "items" not in tool["function"]["parameters"]["properties"].get("days", {"items": 0})
+        for tool in body["tools"]
+        if tool["type"] == "function"
+    )
+
+
+def _is_no_object(body: Json) -> bool:
+    return any(
+        tool["function"]["parameters"].get("type") != "object"
+        for tool in body["tools"]
+        if tool["type"] == "function"
+    )
+
+
 CASES: tuple[Case, ...] = (
+    # Schemas of tools.
+    *(
+        Case(
+            "Anthropic",
+            CLAUDE,
+            f"tools.0.custom.input_schema: {_INVALID}",
+            _has_invalid_schema,
+            changes=_claude_tool(input_schema=schema),
+        )
+        for schema in INVALID_SCHEMAS
+    ),
+    Case(
+        "Anthropic",
+        CLAUDE,
+        "tools.0.custom.input_schema.type: Field required",
+        _lacks_object,
+        changes=_claude_tool(input_schema={"properties": {}}),
+    ),
+    Case(
+        "Anthropic",
+        CLAUDE,
+        "tools.0.custom.input_schema: Field required",
+        _lacks_object,
+        changes=_claude_tool(),
+    ),
+    Case(
+        "OpenAI",
+        CHAT,
+        "Invalid schema for function 'weather': In context=('properties', 'days'), array schema missing items.",
+        _lacks_items,
+        code="invalid_function_parameters",
+        changes=_chat_tool(_ITEMS),
+    ),
+    Case(
+        "OpenAI",
+        CHAT,
+        "Invalid schema for function 'weather': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"None\"'.",
+        _is_no_object,
+        code="invalid_function_parameters",
+        changes=_chat_tool({"properties": {}}),
+    ),
     # OpenAI.
     Case(
         "OpenAI",
@@ -740,6 +836,38 @@ CASES: tuple[Case, ...] = (
         CHAT,
         "developer is not one of ['system', 'assistant', 'user', 'tool', 'function'] - 'messages.0.role'",
         has(_ROLES, lambda v: v == "developer"),
+    ),
+    *(
+        Case("DashScope", CHAT, message, _thinks_whole, is_whole_only=True)
+        for message in (
+            "parameter.enable_thinking must be set to false for non-streaming calls",
+            "parameter.enable_thinking必须设置为false才能进行非流式调用",
+            "parameter.enable_thinking only support stream call",
+        )
+    ),
+    # The switch of other servers, which a client sends to every one.
+    Case(
+        "OpenAI",
+        CHAT,
+        "Unrecognized request argument supplied: enable_thinking",
+        has("enable_thinking"),
+        changes={"enable_thinking": False},
+    ),
+    Case(
+        "Groq",
+        CHAT,
+        "property 'chat_template_kwargs' is unsupported",
+        has("chat_template_kwargs"),
+        changes={"chat_template_kwargs": {"enable_thinking": False}},
+    ),
+    Case(
+        "Mistral",
+        CHAT,
+        "",
+        has("enable_thinking"),
+        status=422,
+        body=_pydantic("body", "enable_thinking"),
+        changes={"enable_thinking": False},
     ),
     # Mistral.
     Case(

@@ -40,7 +40,7 @@ STREAMED_AND_WHOLE = [
     pytest.param(case, stream, id=f"{name_case(case)}, {'streamed' if stream else 'whole'}")
     for case in CASES
     for stream in (True, False)
-    if stream or "stream_options" not in str(case.error)
+    if (not case.is_whole_only if stream else "stream_options" not in str(case.error))
 ]
 
 
@@ -106,3 +106,22 @@ def test_a_refusal_that_names_nothing_known_reaches_the_client(message: str) -> 
         "code": "some_code",
     }
     assert not result.record.losses
+
+
+def test_reasoning_that_only_streams_have_is_switched_off_in_whole_replies_alone() -> None:
+    """Qwen at DashScope. A streamed request keeps its reasoning, also after the fact is learned."""
+
+    def thinks_whole(body: Json) -> bool:
+        return not body.get("stream") and body.get("enable_thinking") is not False
+
+    message = "parameter.enable_thinking must be set to false for non-streaming calls"
+    upstream = RefusingUpstream("openai_chat", thinks_whole, 400, write_error(message))
+    bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat")})
+    for client, stream, calls in (("anthropic", False, 2), ("openai_chat", False, 3), ("anthropic", True, 4)):
+        run(bench.run_exchange(ask(client, build_body(client, {}), stream=stream)))
+        assert len(upstream.calls) == calls
+    whole, streamed = upstream.bodies[2:]
+    assert whole["enable_thinking"] is False
+    assert "reasoning_effort" not in whole
+    assert "enable_thinking" not in streamed
+    assert "reasoning_effort" in streamed

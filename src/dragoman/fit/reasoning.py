@@ -45,6 +45,10 @@ BLANK = Reasoning(parts=(" ",))
 def fit_reasoning(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Write the reasoning settings in the target's style, and make budget, token cap and history agree."""
     wanted = request.reasoning
+    if not target.whole_reasoning and not request.stream:
+        if wanted is not None and not is_off(wanted):
+            losses.add(_find_effort_path(request), "the target reasons only in streams")
+        return replace(request, reasoning=ReasoningSettings(mode="off"))
     if wanted is None:
         return request
     if target.reasoning is None:

@@ -20,6 +20,7 @@ from dragoman.schema import (
     convert_to_openapi,
     edit_schema,
     has_irregular_objects,
+    make_valid,
     properties_of,
     remove_stale_names,
     required_of,
@@ -48,7 +49,12 @@ _QUOTED_KEYWORDS = tuple(f'"{keyword}"'.encode() for keyword in VENDOR_KEYWORDS)
 
 def fit_schemas(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Clean the schemas of functions and of the answer, and write them as the target accepts them."""
-    takes_any_schema = target.json_schema and target.schema_alternatives and not target.plain_members
+    takes_any_schema = (
+        target.json_schema
+        and target.schema_alternatives
+        and not target.plain_members
+        and not target.valid_schemas
+    )
     if not is_foreign(request, target) and takes_any_schema:
         return request
     schemas = [tool.schema for tool in request.tools if tool.schema]
@@ -88,6 +94,9 @@ def fit_schemas(request: Request, target: TargetFacts, losses: Losses) -> Reques
 
 def _fit_schema(schema: Schema, target: TargetFacts, at: str, losses: Losses) -> Schema:
     """Make a function's schema describe an object, without keywords that the target refuses."""
+    if target.valid_schemas and (valid := make_valid(schema)) is not schema:
+        losses.add(at, "the schema is no valid JSON Schema and was corrected")
+        schema = valid
     schema = _write_as_object(schema, at, losses)
     if not target.schema_alternatives and not ALTERNATIVES.isdisjoint(schema):
         losses.add(at, "alternatives at the top of the schema became one object with all members")

@@ -5,6 +5,7 @@ about the model. A request that is built anew with this fact is valid. `exchange
 for each target, a few times at most.
 
 - `refusals`: the table of messages, and `find_correction`, which searches it. Pure.
+- `named_fields`: the messages that only name a field. Pure.
 - `corrections`: the values that a row of the table can have, and the facts about single fields. Pure.
 - `final_messages`: the messages that are never healed. Pure.
 - `repeated_text`: finds text of the client in a message. Pure.

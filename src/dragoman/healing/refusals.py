@@ -31,6 +31,7 @@ from dragoman.healing.corrections import (
     without_named,
 )
 from dragoman.healing.final_messages import is_final
+from dragoman.healing.named_fields import NAMED_FIELDS, PARAMETER_CODES
 from dragoman.healing.repeated_text import repeats_request
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.providers.facts import CHOICES
@@ -138,6 +139,10 @@ REFUSALS: tuple[RefusalPattern, ...] = (
         efforts=efforts,
     ),
     _row(r"does not support the effort parameter", efforts=()),
+    _row(
+        r"enable_thinking(?: must be set to|必须设置为) ?false|enable_thinking only support",
+        whole_reasoning=False,
+    ),
     _row(r"max_tokens` must be greater than `thinking\.budget_tokens", ONCE, reasoning="budget"),
     _row(
         r"budget_tokens: input should be greater than or equal to (?P<low>\d+)"
@@ -223,6 +228,12 @@ REFUSALS: tuple[RefusalPattern, ...] = (
         json_schema=False,
     ),
     _row(r"invalid schema for function .{0,200}is required to be supplied", ONCE, strict_tools=False),
+    _row(
+        r"input_schema(?:\.\w+)*: (?:json schema is invalid|field required|input should be)"
+        r"|invalid schema for function .{0,200}(?:array schema missing items|is not valid under any of the"
+        r"|schema must be a json schema of|is not of type)",
+        valid_schemas=True,
+    ),
     _row(
         r"tools\[\d+\]\.type: unknown variant `custom`|tools\[\d+\]\.type\S* .{0,60}'custom'",
         custom_tools=False,
@@ -311,40 +322,6 @@ REFUSALS: tuple[RefusalPattern, ...] = (
         stop_limit=limit(),
     ),
 )
-
-#: Codes of OpenAI with which `param` is the refused field. Its message may name only the value.
-PARAMETER_CODES = frozenset({"unsupported_parameter", "unknown_parameter", "unsupported_value"})
-
-#: Messages that name a field and refuse it. The parent is the path of its object.
-NAMED_FIELDS: tuple[str, ...] = (
-    # OpenAI, Azure, and servers that copy their texts.
-    r"un(?:supported|known|recognized) (?:parameter|value|field|argument|property|key): "
-    r"[`'\"]?(?P<field>[\w.\[\]-]+)",
-    r"unrecognized request arguments? supplied: (?P<field>[\w.]+)",
-    r"'(?P<field>[\w.\[\]]+)' parameter is only allowed when",
-    r"additional properties are not allowed \('(?P<field>\w+)' was unexpected\)(?: - '(?P<parent>[\w.]+)')?",
-    # Pydantic: Anthropic, Mistral, vLLM, SGLang.
-    r"(?P<field>[\w.\[\]-]+): extra inputs are not permitted",
-    # Groq, Cerebras.
-    r"'(?P<parent>[\w.]+)' : property '(?P<field>\w+)' is unsupported",
-    r"property '(?P<field>[\w.]+)' is unsupported",
-    r"(?P<field>messages\[\d+\]\.\w+): \w+ is not supported with this model",
-    # Google.
-    r"unknown name \"(?P<field>\w+)\"(?: at '(?P<parent>[\w.\[\]]+)')?: cannot find field",
-    # xAI.
-    r"argument not supported on this model: (?P<field>\w+)",
-    r"does not support parameter (?P<field>\w+)",
-    # Moonshot, Zhipu.
-    r"invalid (?P<field>temperature|top_p|presence_penalty|frequency_penalty|n): only \S+ is allowed",
-    r"(?P<field>\w+) ?参数非法",
-    # serde: DeepSeek and other servers in Rust.
-    r"unknown field `(?P<field>\w+)`",
-    # Anthropic, and others in their own words.
-    r"`(?P<field>\w+)` is deprecated for this model",
-    r"[`'\"](?P<field>\w+)[`'\"] (?:parameter )?is not (?:supported|available|allowed)\b",
-    r"\b(?P<field>[a-z]+(?:_[a-z]+)+) is not (?:supported|available)\b",
-)
-
 
 #: A message with a condition is about a combination of settings.
 CONDITION = r"\b(?:when|if|while|unless|until|together|combined|combination|at the same time)\b"

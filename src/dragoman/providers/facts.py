@@ -107,6 +107,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     declared_required: Annotated[
         bool, Doc("`required` in a tool's schema may name only declared properties.")
     ] = False
+    valid_schemas: Annotated[
+        bool, Doc("A tool's schema must be valid by JSON Schema 2020-12; invalid parts are corrected.")
+    ] = False
     tool_name_limit: Annotated[int, Doc("The longest tool name, in characters; 0: no limit.")] = 0
     tool_name_extra: Annotated[
         str, Doc("Characters of tool names beyond letters, digits, `_` and `-`; `*`: any.")
@@ -174,6 +177,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ] = (0, 0)
     budget_dynamic: Annotated[bool, Doc("The model can choose its own reasoning budget.")] = False
     always_reasons: Annotated[bool, Doc("Reasoning cannot be switched off.")] = False
+    whole_reasoning: Annotated[
+        bool, Doc("A reply that is not streamed may have reasoning; if not, `enable_thinking` is false.")
+    ] = True
     calls_need_reasoning: Annotated[
         bool, Doc("With a reasoning budget, calls that await results need their reasoning in the history.")
     ] = False

@@ -10,11 +10,11 @@ Modules:
   `required_of`, `types_of`, and `find_reference` / `resolve` for `$ref` within one document.
 - `openapi`: `convert_to_openapi`, JSON Schema as the subset of OpenAPI that Gemini's `parameters` accept.
 - `objects`: `add_properties` and `remove_stale_names`, edits for servers that are exact about objects.
+- `validity`: `make_valid`, schemas that are no JSON Schema in the form of one.
 - `closed`: `close_schema`, `make_strict` and `is_strict_schema`, for vendors that hold an answer or the
   arguments of a tool to the schema exactly.
 
-The package keeps no state. It validates nothing: checking a value against a schema is the job of
-`governance`.
+The package keeps no state. Checking a value against a schema is the job of `governance`.
 """
 
 from dragoman.schema.closed import ClosedSchema, close_schema, is_strict_schema, make_strict
@@ -32,6 +32,7 @@ from dragoman.schema.nodes import (
 )
 from dragoman.schema.objects import add_properties, has_irregular_objects, remove_stale_names
 from dragoman.schema.openapi import convert_to_openapi
+from dragoman.schema.validity import make_valid
 
 __all__ = [
     "MAX_DEPTH",
@@ -47,6 +48,7 @@ __all__ = [
     "is_strict_schema",
     "iter_children",
     "make_strict",
+    "make_valid",
     "properties_of",
     "remove_stale_names",
     "required_of",

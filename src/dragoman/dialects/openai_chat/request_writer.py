@@ -13,7 +13,7 @@ from dragoman.dialects.openai_chat.names import (
 )
 from dragoman.dialects.openai_chat.tools import write_tools
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request
+from dragoman.hub.request import ReasoningSettings, Request
 from dragoman.providers.profile import TargetFacts
 
 #: Hub fields that are written unchanged, with their names in this API.
@@ -57,8 +57,8 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
         body["stop"] = request.stop[0] if has_flag(request, STOP_TEXT) else list(request.stop)
     if request.user:
         body["safety_identifier" if has_flag(request, SAFETY_IDENTIFIER) else "user"] = request.user
-    if request.reasoning is not None and request.reasoning.effort is not None:
-        body["reasoning_effort"] = request.reasoning.effort
+    if request.reasoning is not None:
+        body.update(_write_reasoning(request.reasoning, target))
     if request.output is not None:
         body["response_format"] = write_output(request.output, same_dialect=same_dialect)
     _add_caching(request, target, body, same_dialect=same_dialect)
@@ -67,6 +67,13 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
         for name, value in split_inner(request.extras, "stream_options")[0].items():
             body.setdefault(name, value)
     return body
+
+
+def _write_reasoning(reasoning: ReasoningSettings, target: TargetFacts) -> Json:
+    if not target.whole_reasoning and reasoning.mode == "off":
+        # Qwen at DashScope reasons unless the request forbids it.
+        return {"enable_thinking": False}
+    return {} if reasoning.effort is None else {"reasoning_effort": reasoning.effort}
 
 
 def _add_caching(request: Request, target: TargetFacts, body: Json, *, same_dialect: bool) -> None:
