@@ -327,7 +327,7 @@ def test_a_key_that_is_nowhere_is_reported_by_its_variable() -> None:
         ("127.0.0.1", "http://127.0.0.1:8484"),
         ("::1", "http://[::1]:8484"),
         ("::", "http://[::1]:8484"),
-        (".".join("0000"), "http://127.0.0.1:8484"),
+        ("0.0.0.0", "http://127.0.0.1:8484"),  # noqa: S104 (compared, not bound)
         ("gateway.example", "http://gateway.example:8484"),
     ],
 )

@@ -102,18 +102,23 @@ def test_the_configuration_that_is_used_is_reported(folder: Path) -> None:
     assert outcome.err.endswith(f"({folder / 'dragoman.toml'})\n")
 
 
-def test_a_gateway_that_already_runs_is_used_with_its_key(folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    text = f'default = "embedded"\n[server]\nport = {port}\nkeys = ["env:DOOR"]\n[providers.embedded]\n'
-    (folder / "dragoman.toml").write_text(text, "utf-8")
-    with subprocess.Popen(
+def serve(folder: Path) -> "subprocess.Popen[str]":
+    """`dragoman serve` in the folder, whose keys are in the environment."""
+    return subprocess.Popen(
         [sys.executable, "-m", "dragoman", "serve"],
         cwd=folder,
         env=environment(folder, DOOR="door-key"),
         stderr=subprocess.PIPE,
         text=True,
-    ) as gateway:
+    )
+
+
+def test_a_gateway_that_already_runs_is_used_with_its_key(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    text = f'default = "embedded"\n[server]\nport = {port}\nkeys = ["env:DOOR"]\n[providers.embedded]\n'
+    (folder / "dragoman.toml").write_text(text, "utf-8")
+    with serve(folder) as gateway:
         assert gateway.stderr is not None
         assert "listens on" in gateway.stderr.readline()
         try:
@@ -253,18 +258,12 @@ def test_an_agent_gets_a_key_of_its_own_for_a_gateway_that_asks_for_one(folder: 
 
 
 def test_the_commands_that_a_gateway_shows_can_be_called_and_name_its_key(folder: Path) -> None:
-    everywhere = ".".join("0000")
-    text = f'[server]\nhost = "{everywhere}"\nport = 0\nkeys = ["env:DOOR"]\n[providers.embedded]\n'
+    address = "0.0.0.0"  # noqa: S104 (the test of a gateway that listens on all addresses)
+    text = f'[server]\nhost = "{address}"\nport = 0\nkeys = ["env:DOOR"]\n[providers.embedded]\n'
     (folder / "dragoman.toml").write_text(text, "utf-8")
-    with subprocess.Popen(
-        [sys.executable, "-m", "dragoman", "serve"],
-        cwd=folder,
-        env=environment(folder, DOOR="door-key"),
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as gateway:
+    with serve(folder) as gateway:
         assert gateway.stderr is not None
-        assert f"listens on http://{everywhere}:" in gateway.stderr.readline()
+        assert f"listens on http://{address}:" in gateway.stderr.readline()
         shown = "".join(iter(gateway.stderr.readline, "Stop with Ctrl-C.\n"))
         gateway.terminate()
     assert "ANTHROPIC_BASE_URL=http://127.0.0.1:" in shown

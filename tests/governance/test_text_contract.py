@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from dragoman.governance.harvest import HarvestStage
 from dragoman.governance.settings import CONTRACT_FAMILY
-from dragoman.governance.text_contract import apply_text_contract, find_contract_tools, write_call
+from dragoman.governance.text_contract import apply_text_contract, write_call
+from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.blocks import Media, Text, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent, ReplyFinished
 from dragoman.hub.fold import fold
@@ -92,14 +93,12 @@ def test_tools_that_may_not_be_called_are_not_reported() -> None:
     asked = request(build_message("user", "hi"), tools=(READ,), tool_choice=ToolChoice(mode="none"))
     assert apply_text_contract(asked).messages == asked.messages
     assert apply_text_contract(asked).tools == ()
-    assert find_contract_tools(asked) == []
     some = request(
         build_message("user", "hi"),
         tools=(READ, function("Write")),
         tool_choice=ToolChoice(mode="allowed", allowed=("Read",)),
     )
     assert "Write" not in system_text(some)
-    assert [tool.name for tool in find_contract_tools(some)] == ["Read"]
 
 
 def test_tools_of_other_kinds_stay() -> None:
@@ -193,9 +192,8 @@ def test_a_history_of_calls_without_tools_is_reported_in_words() -> None:
 
 
 def harvested(text: str) -> list[ReplyEvent]:
-    asked = request(build_message("user", "hi"), tools=(READ,))
     stage = HarvestStage(
-        find_contract_tools(asked),
+        [DeclaredTool(READ.name, READ.schema)],
         family=CONTRACT_FAMILY,
         ids=IdSource("seed"),
         report=RecordedInterventions(),

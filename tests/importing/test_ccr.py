@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.config.load import load
 from dragoman.config.model import Config
 from dragoman.exchange.selection import build_traits
 from dragoman.hub.errors import ConfigError
@@ -16,22 +15,15 @@ from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.routing.choose import choose
 from dragoman.routing.explain import explain_route
 from dragoman.routing.rules import compile_rules
+from tests.importing.drafts import loaded, noted
 
-EVERYWHERE = ".".join("0000")
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 (written to a file, not bound)
 FILE = Path(__file__).with_name("ccr.json")
 
 
 def imported(config: dict[str, object] | None = None) -> ConfigDraft:
     text = FILE.read_text("utf-8") if config is None else msgspec.json.encode(config).decode()
     return import_ccr(text, "config.json")
-
-
-def loaded(draft: ConfigDraft) -> Config:
-    return load(draft.build_text("a test"), "dragoman.toml", dict.fromkeys(draft.variables, "some-key"))
-
-
-def noted(draft: ConfigDraft) -> str:
-    return "\n".join(map(str, draft.notes))
 
 
 CONFIG = loaded(imported())
@@ -188,7 +180,7 @@ def test_a_transformer_without_a_row_is_listed() -> None:
 
 def test_the_gateway_listens_where_the_router_did() -> None:
     server = CONFIG.server
-    assert (server.host, server.port, len(server.keys)) == (EVERYWHERE, 3456, 1)
+    assert (server.host, server.port, len(server.keys)) == (ANY_ADDRESS, 3456, 1)
 
 
 def test_what_was_sent_once_holds_for_every_provider_but_no_proxy_leads_to_this_machine() -> None:
@@ -215,7 +207,7 @@ def test_an_unknown_key_is_noted() -> None:
 
 
 def test_an_open_door_without_a_key_is_closed() -> None:
-    draft = imported({"HOST": EVERYWHERE})
+    draft = imported({"HOST": ANY_ADDRESS})
     assert loaded(draft).server.host == "127.0.0.1"
     assert "HOST" in noted(draft)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.config.model_facts import find_prices
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import ConfigError
 from dragoman.importing.draft import ConfigDraft
 from dragoman.importing.litellm import import_litellm
 from dragoman.routing.choose import choose
+from tests.importing.drafts import loaded, noted
 
 FILE = Path(__file__).with_name("litellm.yaml")
 VARIABLES = {"TEAM_BASE": "https://llm.team.example/v1"}
@@ -21,14 +21,6 @@ VARIABLES = {"TEAM_BASE": "https://llm.team.example/v1"}
 def imported(text: str = "", variables: dict[str, str] | None = None) -> ConfigDraft:
     text = text or FILE.read_text("utf-8")
     return import_litellm(text, "config.yaml", VARIABLES if variables is None else variables)
-
-
-def loaded(draft: ConfigDraft) -> Config:
-    return load(draft.build_text("a test"), "dragoman.toml", dict.fromkeys(draft.variables, "some-key"))
-
-
-def noted(draft: ConfigDraft) -> str:
-    return "\n".join(map(str, draft.notes))
 
 
 CONFIG = loaded(imported())

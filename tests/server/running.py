@@ -123,6 +123,13 @@ class Connected:
         data = await self.reader.readexactly(size + 2)
         return data[:-2]
 
+    async def rest(self) -> bytes:
+        """All further pieces of a streamed body."""
+        body = b""
+        while piece := await self.chunk():
+            body += piece
+        return body
+
     async def got(self, method: str = "POST") -> Got:
         """A whole answer."""
         status, headers = await self.head()

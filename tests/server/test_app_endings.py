@@ -185,9 +185,7 @@ def test_draining_lets_open_streams_finish_and_sends_newcomers_away() -> None:
             assert refused.headers["retry-after"] == "1"
             assert (await gateway.ask("GET", "/health")).json()["status"] == "closing"
             go_on.set()
-            body = b""
-            while piece := await client.chunk():
-                body += piece
+            body = await client.rest()
             assert b"message_stop" in body
 
     run(scenario)
@@ -204,9 +202,7 @@ def test_draining_ends_within_its_limit_and_sends_an_error_to_open_streams() -> 
             await client.send("POST", "/v1/messages", QUESTION)
             await client.head()
             gateway.stop()
-            body = b""
-            while piece := await client.chunk():
-                body += piece
+            body = await client.rest()
             assert b"event: error" in body
             assert b"shutting down" in body
             await eventually(upstream.hung_up.is_set)
@@ -227,9 +223,7 @@ def test_open_streams_get_an_error_also_when_the_gateway_is_stopped_twice() -> N
             gateway.stop()
             await eventually(lambda: gateway.app.exchanges.is_closing)
             gateway.stop()
-            body = b""
-            while piece := await client.chunk():
-                body += piece
+            body = await client.rest()
             assert b"event: error" in body
             assert b"shutting down" in body
             await eventually(upstream.hung_up.is_set)

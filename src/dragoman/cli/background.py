@@ -15,10 +15,9 @@ from urllib.parse import urlsplit
 import click
 
 from dragoman.cli.connection import ANSWER_TIMEOUT, program_name
-from dragoman.cli.formats import config_option
+from dragoman.cli.formats import config_option, print_warnings
 from dragoman.cli.notices import GatewayNotice, find_live_notice, list_live_notices, notice_path
 from dragoman.cli.serve import check_detail, serve_options
-from dragoman.cli.warnings import print_warnings
 from dragoman.config.find import find_config, find_config_path
 from dragoman.hub.errors import ConfigError
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 import click
 
 from dragoman.cli.files import has_stored_keys
-from dragoman.cli.formats import config_option, format_json, json_option
-from dragoman.cli.warnings import print_warnings
+from dragoman.cli.formats import config_option, format_json, json_option, print_warnings
 from dragoman.config.effective import describe_config, write_toml
 from dragoman.config.find import find_config, list_config_places
 from dragoman.config.load import find_line

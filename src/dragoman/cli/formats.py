@@ -5,10 +5,13 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 import msgspec
+
+if TYPE_CHECKING:
+    from dragoman.config.model import Config
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")
@@ -145,3 +148,11 @@ def _cut(cell: str, width: int) -> str:
 def remove_controls(text: str) -> str:
     """The text with `?` for control characters. Text of clients and servers must not move the cursor."""
     return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def print_warnings(config: "Config") -> None:
+    """Print each warning about the configuration file, and its hint, on standard error."""
+    for warning in config.warnings:
+        click.echo(f"{click.style('warning:', fg='yellow')} {warning.message}", err=True)
+        if warning.hint:
+            click.echo(f"hint: {warning.hint}", err=True)

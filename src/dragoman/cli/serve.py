@@ -12,10 +12,9 @@ import msgspec
 
 from dragoman.cli.connection import build_url, find_running, program_name
 from dragoman.cli.files import has_stored_keys
-from dragoman.cli.formats import config_option
+from dragoman.cli.formats import config_option, print_warnings
 from dragoman.cli.notices import find_loaded_file
 from dragoman.cli.process import ConfigReader, run_gateway, run_workers
-from dragoman.cli.warnings import print_warnings
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.routing.choose import list_model_names

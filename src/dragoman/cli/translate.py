@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 
 import click
 
@@ -46,6 +47,13 @@ def translate() -> None:
     """
 
 
+def _reply_command(function: Callable[..., None]) -> click.Command:
+    """The command for a whole or a streamed reply: both take the same options."""
+    for option in (_FILE, _MODEL, _STRICT, _GOVERNANCE, _PROFILE, _REQUEST, _TO, _FROM):
+        function = option(function)
+    return translate.command()(function)
+
+
 @translate.command()
 @_FROM
 @_TO
@@ -71,15 +79,7 @@ def request(
     _print_losses(result.losses)
 
 
-@translate.command()
-@_FROM
-@_TO
-@_REQUEST
-@_PROFILE
-@_GOVERNANCE
-@_STRICT
-@_MODEL
-@_FILE
+@_reply_command
 def reply(
     source: str,
     target: str,
@@ -108,15 +108,7 @@ def reply(
     _print_interventions(result.interventions)
 
 
-@translate.command()
-@_FROM
-@_TO
-@_REQUEST
-@_PROFILE
-@_GOVERNANCE
-@_STRICT
-@_MODEL
-@_FILE
+@_reply_command
 def stream(
     source: str,
     target: str,

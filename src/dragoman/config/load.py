@@ -12,10 +12,9 @@ import msgspec
 from dragoman.config.agents import read_managed_settings, read_session_limits, read_sign_in
 from dragoman.config.document import TomlDocument, TomlTable
 from dragoman.config.key_kinds import read_keys
-from dragoman.config.load_prompts import read_prompts
 from dragoman.config.load_provider import check_address, read_provider
 from dragoman.config.load_routes import read_routes, read_targets, warn_about_routes
-from dragoman.config.load_rules import read_roles, read_rules, warn_about_rules
+from dragoman.config.load_rules import read_prompts, read_roles, read_rules, warn_about_rules
 from dragoman.config.load_tools import check_selections, read_tools
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes, read_each
 from dragoman.config.model import Config

@@ -1,4 +1,4 @@
-"""Reads `[[rules]]` and `roles`, and finds rules that have no effect or cannot work."""
+"""Reads `[[rules]]`, `roles` and `[[prompts]]`, and finds rules that have no effect or cannot work."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,8 +13,9 @@ from dragoman.config.load_provider import PRIVATE_HEADERS
 from dragoman.config.load_routes import read_targets
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes
 from dragoman.config.model import Config
-from dragoman.config.prompts import PromptRule
+from dragoman.config.prompts import AT_MATCHES, UNSTABLE, PromptRule
 from dragoman.config.rules import DEFAULT_ROLES, PRESETS, Rule, RuleConditions
+from dragoman.governance.guard.patterns import Pattern, PatternError
 from dragoman.hub.errors import ConfigError, suggest_spelling
 
 NamedRule = TypeVar("NamedRule", Rule, PromptRule)
@@ -160,3 +161,34 @@ def warn_about_rules(root: TomlTable, config: Config) -> None:
             names = ", ".join(f'"{name}"' for name in later)
             root.warn(f"always holds, so these rules are never used: {names}", "rules", number)
             return
+
+
+def read_prompts(root: TomlTable) -> tuple[PromptRule, ...]:
+    """The prompt rules of the file, in their order."""
+    return read_named(root, "prompts", _read_prompt)
+
+
+def _read_prompt(table: TomlTable, root: TomlTable, number: int) -> PromptRule:
+    table.check(read_keys(PromptRule))
+    when = read_conditions(table.table("when"), root, RuleConditions())
+    rule = table.build(PromptRule, name=table.text("name") or f"prompt {number}", when=when)
+    for key in ("find", "contains"):
+        try:
+            Pattern(table.text(key))
+        except PatternError as error:
+            raise table.error(f"not a regular expression: {error}", key) from None
+    if rule.operation in AT_MATCHES and not rule.find:
+        raise table.error(f"`{rule.operation}` needs `find`")
+    if rule.find and rule.operation not in (*AT_MATCHES, "remove"):
+        raise table.error(f"`{rule.operation}` has no `find`", "find", hint="use replace or insert_before")
+    if rule.operation == "remove" and rule.text:
+        raise table.error("`remove` has no `text`", "text")
+    if rule.operation == "remove" and not rule.find and rule.place in ("user", "assistant"):
+        raise table.error("`remove` needs `find` in messages: a conversation cannot lose its messages")
+    for name in UNSTABLE:
+        if getattr(when, name) not in ((), "", 0, None):
+            table.warn(
+                f"`{name}` can change within a conversation, so the provider's prompt cache then misses",
+                *("when", "class" if name == "classes" else name),
+            )
+    return rule

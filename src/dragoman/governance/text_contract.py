@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.blocks import AnyBlock, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.request import Message, Request, ToolChoice
 from dragoman.wire.fields import encode
@@ -60,12 +59,6 @@ def apply_text_contract(request: Request) -> Request:
         tool_choice=_choose_among(others, request.tool_choice),
         parallel_calls=request.parallel_calls if others else None,
     )
-
-
-def find_contract_tools(request: Request) -> list[DeclaredTool]:
-    """The tools that a reply may call. `request` is the request before the contract."""
-    functions = [tool for tool in request.tools if tool.kind == "function"]
-    return [DeclaredTool(tool.name, tool.schema) for tool in _find_offered(functions, request.tool_choice)]
 
 
 def write_contract(tools: Iterable[Tool], request: Request) -> str:

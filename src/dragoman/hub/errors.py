@@ -4,7 +4,6 @@
     ├── ClientProtocolError     400   the client sent something invalid in its dialect
     │   ├── RequestTooLarge     413   a body, line or nesting beyond the limit
     │   └── LossRefused         400   strict translation would lose something
-    ├── PolicyDenied            403   a rule of this gateway forbids it
     ├── UpstreamProtocolError   502   the upstream sent something invalid in its dialect
     ├── UpstreamFailed          …     the upstream refused, with its own status
     └── ConfigError             500   the configuration cannot work
@@ -174,13 +173,6 @@ class LossRefused(ClientProtocolError):
     """Strict translation found a loss."""
 
     default_code = "lossy_translation"
-
-
-class PolicyDenied(DragomanError):
-    """A rule of the gateway forbids the request."""
-
-    kind = "permission"
-    default_status = 403
 
 
 class UpstreamProtocolError(DragomanError):

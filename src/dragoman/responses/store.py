@@ -179,9 +179,6 @@ class ResponseStore:
 
         return await self._read(work)
 
-    async def count_totals(self) -> StoreTotals:
-        return await self._read(_count_totals)
-
     async def _run(self, work: Work[Result], locks: Collection[str] = ()) -> Result:
         with _reported_errors():
             return await self._storage.run(work, locks=locks)

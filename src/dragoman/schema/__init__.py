@@ -20,6 +20,7 @@ The package keeps no state. Checking a value against a schema is the job of `gov
 from dragoman.schema.closed import ClosedSchema, close_schema, is_strict_schema, make_strict
 from dragoman.schema.nodes import (
     MAX_DEPTH,
+    TYPE_NAMES,
     Schema,
     edit_schema,
     find_reference,
@@ -36,6 +37,7 @@ from dragoman.schema.validity import make_valid
 
 __all__ = [
     "MAX_DEPTH",
+    "TYPE_NAMES",
     "ClosedSchema",
     "Schema",
     "add_properties",

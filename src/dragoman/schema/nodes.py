@@ -28,8 +28,8 @@ MAX_STEPS = 32
 #: Characters of a value that a note in a description quotes at most.
 MAX_NOTE = 200
 
-#: The name of the JSON type of a decoded value.
-_TYPE_NAMES: dict[type, str] = {
+#: The type names of JSON Schema, by the Python type of a decoded value.
+TYPE_NAMES: dict[type, str] = {
     type(None): "null",
     bool: "boolean",
     int: "integer",
@@ -150,7 +150,7 @@ def types_of(schema: object, root: object) -> tuple[str, ...]:
             values = node.get("enum")
             listed = values if isinstance(values, list) else []
             listed = [*listed, node["const"]] if "const" in node else listed
-            types.update(dict.fromkeys(_TYPE_NAMES.get(type(value), "null") for value in listed))
+            types.update(dict.fromkeys(TYPE_NAMES.get(type(value), "null") for value in listed))
         if node.get("nullable") is True:
             types["null"] = None
     return tuple(types)

@@ -154,7 +154,7 @@ def split_named_events(data: bytes) -> list[Frame]:
 class SseReader:
     """Reads server-sent events from bytes cut anywhere.
 
-    `comments` counts comment lines. `stray` is the beginning of the bytes that are no field of the format:
+    `stray` is the beginning of the bytes that are no field of the format:
     together with `saw_event` it shows that the upstream sent something else, such as JSON or HTML.
     """
 
@@ -165,12 +165,10 @@ class SseReader:
         "_is_refused",
         "_limit",
         "_stray",
-        "comments",
         "saw_event",
     )
 
     def __init__(self, *, limit: int = LIMIT) -> None:
-        self.comments = 0
         self.saw_event = False
         self._stray = bytearray()
         self._limit = limit
@@ -268,15 +266,13 @@ class SseReader:
         name = b""
         data: list[bytes] = []
         for line in part.split(b"\n"):
-            field, colon, value = line.partition(b":")
+            field, _, value = line.partition(b":")
             value = value.removeprefix(b" ")
             if field == b"data":
                 data.append(value)
             elif field == b"event":
                 name = value
-            elif not field:
-                self.comments += len(colon)
-            elif field not in IGNORED_FIELDS:
+            elif field and field not in IGNORED_FIELDS:
                 self._add_stray(line)
         return Frame(name.decode("utf-8", "replace"), b"\n".join(data)) if data else None
 

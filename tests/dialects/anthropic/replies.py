@@ -1,54 +1,28 @@
 """What the tests of this dialect share: recordings, and the way of a reply through reader and writer."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import msgspec
 
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.hub.events import ReplyEvent
-from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.stage import Sequencer
 from dragoman.wire.sse import SseReader
+from tests.dialects.reading import Recordings, read_events
 from tests.sse import write_sse
 
-RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "anthropic"
-
-
-def recorded(name: str) -> bytes:
-    return (RECORDINGS / name).read_bytes()
-
-
-def recorded_json(name: str) -> Json:
-    value = msgspec.json.decode(recorded(name))
-    assert isinstance(value, dict)
-    return value
-
-
-def names(pattern: str) -> list[str]:
-    found = sorted(path.name for path in RECORDINGS.glob(pattern))
-    assert found, f"no recordings match {pattern}"
-    return found
-
-
-def pairs() -> list[str]:
-    """The stems of replies that were recorded whole and streamed."""
-    whole = {name.removeprefix("reply-").removesuffix(".json") for name in names("reply-*.json")}
-    streamed = {name.removeprefix("stream-").removesuffix(".sse") for name in names("stream-*.sse")}
-    return sorted(whole & streamed)
+_RECORDINGS = Recordings("anthropic")
+recorded = _RECORDINGS.read
+recorded_json = _RECORDINGS.read_json
+names = _RECORDINGS.names
+pairs = _RECORDINGS.pairs
 
 
 def read(*pieces: bytes, issuer: str = "anthropic", model: str = "") -> list[ReplyEvent]:
     """The events that our reader makes of a stream, checked against the grammar."""
     reader = DIALECT.stream_reader(UpstreamContext(issuer=issuer, model=model))
-    events = [event for piece in pieces for event in reader.feed(piece)]
-    events += reader.close()
-    checker = GrammarChecker()
-    for event in events:
-        checker.check(event)
-    assert checker.is_ended
-    return events
+    return read_events(reader, pieces)
 
 
 def write(events: Iterable[ReplyEvent], context: ClientContext | None = None) -> bytes:

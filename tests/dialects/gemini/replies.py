@@ -15,6 +15,7 @@ from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.request import Request
 from dragoman.hub.stage import Sequencer
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
+from tests.dialects.reading import read_events
 from tests.sse import collect_sse, write_sse
 
 Json = dict[str, object]
@@ -48,12 +49,7 @@ def read(stream: bytes | Sequence[bytes], heard: UpstreamContext | None = None) 
     """The events of a stream, whole or in pieces, checked against the grammar."""
     reader = DIALECT.stream_reader(heard or source())
     pieces = [stream] if isinstance(stream, bytes) else stream
-    events = [event for piece in pieces for event in reader.feed(piece)]
-    events += reader.close()
-    checker = GrammarChecker()
-    for event in events:
-        checker.check(event)
-    assert checker.is_ended
+    events = read_events(reader, pieces)
     assert reader.close() == []
     return events
 

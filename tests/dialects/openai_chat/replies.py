@@ -12,8 +12,8 @@ from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import Reply, fold
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
-from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.request import Message, Request
+from tests.dialects.reading import read_events
 from tests.sse import collect_sse, write_sse
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "openai_chat"
@@ -68,13 +68,7 @@ def events_of(
         request=request,
     )
     reader = DIALECT.stream_reader(source)
-    events = [event for piece in pieces for event in reader.feed(piece)]
-    events += reader.close()
-    checker = GrammarChecker()
-    for event in events:
-        checker.check(event)
-    assert checker.is_ended
-    return events
+    return read_events(reader, pieces)
 
 
 def reply_of(*pieces: bytes, request: Request | None = None, losses: Losses | None = None) -> Reply:

@@ -1,7 +1,6 @@
 """Helpers for the tests of this dialect: recordings, payloads of streams, the pass through the hub."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import msgspec
 
@@ -10,36 +9,18 @@ from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinished
 from dragoman.hub.fold import Reply, fold
 from dragoman.hub.loss import Losses
-from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.stage import Sequencer
 from dragoman.wire.sse import SseReader
+from tests.dialects.reading import Recordings, read_events
 from tests.sse import write_sse
 
-RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "openai_responses"
 OWN = "openai_responses"
 
-
-def recorded(name: str) -> bytes:
-    return (RECORDINGS / name).read_bytes()
-
-
-def recorded_json(name: str) -> Json:
-    value = msgspec.json.decode(recorded(name))
-    assert isinstance(value, dict)
-    return value
-
-
-def names(pattern: str) -> list[str]:
-    found = sorted(path.name for path in RECORDINGS.glob(pattern))
-    assert found, f"no recordings match {pattern}"
-    return found
-
-
-def stems() -> list[str]:
-    """The names of replies that were recorded whole and streamed."""
-    whole = {name.removeprefix("reply-").removesuffix(".json") for name in names("reply-*.json")}
-    streamed = {name.removeprefix("stream-").removesuffix(".sse") for name in names("stream-*.sse")}
-    return sorted(whole & streamed)
+_RECORDINGS = Recordings("openai_responses")
+recorded = _RECORDINGS.read
+recorded_json = _RECORDINGS.read_json
+names = _RECORDINGS.names
+pairs = _RECORDINGS.pairs
 
 
 def requests() -> dict[str, Json]:
@@ -54,13 +35,7 @@ def requests() -> dict[str, Json]:
 def read(*pieces: bytes, source: UpstreamContext | None = None) -> list[ReplyEvent]:
     """The events that our reader makes of a stream, checked against the grammar."""
     reader = DIALECT.stream_reader(source or UpstreamContext(issuer=OWN))
-    events = [event for piece in pieces for event in reader.feed(piece)]
-    events += reader.close()
-    checker = GrammarChecker()
-    for event in events:
-        checker.check(event)
-    assert checker.is_ended
-    return events
+    return read_events(reader, pieces)
 
 
 def write(events: Iterable[ReplyEvent], context: ClientContext | None = None) -> bytes:

@@ -10,12 +10,12 @@ from tests.dialects.openai_responses.replies import (
     OWN,
     names,
     output_of,
+    pairs,
     payloads,
     payloads_of,
     recorded,
     recorded_json,
     requests,
-    stems,
     through,
 )
 from tests.sse import collect_sse, explode_sse
@@ -32,13 +32,13 @@ def test_a_whole_reply_is_the_same_after_a_pass_through_the_hub(name: str) -> No
     assert losses.as_tuple() == ()
 
 
-@pytest.mark.parametrize("stem", stems())
+@pytest.mark.parametrize("stem", pairs())
 @pytest.mark.rule("R60", "R90")
 def test_a_stream_folds_to_the_reply_that_was_recorded_whole(stem: str) -> None:
     assert collect_sse(DIALECT, recorded(f"stream-{stem}.sse")) == recorded_json(f"reply-{stem}.json")
 
 
-@pytest.mark.parametrize("stem", stems())
+@pytest.mark.parametrize("stem", pairs())
 @pytest.mark.rule("R60", "R90", "R67")
 def test_a_stream_folds_to_that_reply_after_a_pass_through_the_hub(stem: str) -> None:
     stream, losses = through(recorded(f"stream-{stem}.sse"))

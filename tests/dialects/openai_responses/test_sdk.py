@@ -10,9 +10,9 @@ from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyEvent, ReplyFailed, ReplyFinished
 from tests.dialects.openai_responses.replies import (
     names,
+    pairs,
     recorded,
     recorded_json,
-    stems,
     through,
     types,
     write,
@@ -22,7 +22,7 @@ from tests.sdk.openai_responses_reader import accumulate, events_of, validate
 from tests.sse import collect_sse
 
 #: The client's helper gives a response only for replies that were completed.
-COMPLETED = [stem for stem in stems() if recorded_json(f"reply-{stem}.json")["status"] == "completed"]
+COMPLETED = [stem for stem in pairs() if recorded_json(f"reply-{stem}.json")["status"] == "completed"]
 
 
 @pytest.mark.parametrize("stem", COMPLETED)

@@ -8,7 +8,7 @@ from dragoman.dialects.gemini.names import (
     read_output_form,
     write_form,
 )
-from dragoman.dialects.gemini.tools import read_schema, write_schema
+from dragoman.dialects.gemini.tools import read_schema_field, write_schema
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.request import Effort, OutputFormat, ReasoningSettings, Request
 from dragoman.providers.profile import TargetFacts
@@ -109,16 +109,10 @@ def _read_output(config: Fields) -> OutputFormat | None:
         config.rest()["responseMimeType"] = config.text("responseMimeType")
         return None
     has_media_type = config.maybe_text("responseMimeType") is not None
-    for field in (JSON_SCHEMA, SCHEMA):
-        schema = config.maybe_object(field)
-        if schema is not None:
-            original = schema.rest()
-            ours = read_schema(original, is_openapi=field == SCHEMA)
-            back = write_schema(ours) if field == SCHEMA else ours
-            spelled = OutputForm(
-                field=field, original=None if back == original else original, media_type=has_media_type
-            )
-            return OutputFormat(kind="json_schema", schema=ours, form=write_form(spelled))
+    schema, field, original = read_schema_field(config, JSON_SCHEMA, SCHEMA)
+    if schema is not None:
+        form = OutputForm(field=field, original=original, media_type=has_media_type)
+        return OutputFormat(kind="json_schema", schema=schema, form=write_form(form))
     return OutputFormat(kind="json_object") if has_media_type else None
 
 

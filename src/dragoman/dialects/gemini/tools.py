@@ -77,21 +77,12 @@ def _read_declarations(entry: Fields, converter: NameConverter, group: int) -> l
 
 
 def _read_declaration(declaration: Fields, group: int) -> Tool:
-    form = ToolForm(group=group)
-    schema: Json | None = None
-    for field in (JSON_SCHEMA, SCHEMA):
-        found = declaration.maybe_object(field)
-        if found is not None:
-            original = found.rest()
-            schema = read_schema(original, is_openapi=field == SCHEMA)
-            back = write_schema(schema) if field == SCHEMA else schema
-            form = ToolForm(group=group, field=field, original=None if back == original else original)
-            break
+    schema, field, original = read_schema_field(declaration, JSON_SCHEMA, SCHEMA)
     return Tool(
         name=declaration.text("name"),
         description=declaration.maybe_text("description"),
         schema=schema,
-        form=write_form(form),
+        form=write_form(ToolForm(group=group, field=field, original=original)),
         at=declaration.path,
         extras=declaration.rest(),
     )
@@ -236,6 +227,22 @@ def write_choice(choice: ToolChoice, *, native: bool) -> Json:
     if names:
         config["allowedFunctionNames"] = names
     return config | choice.extras if native else config
+
+
+def read_schema_field(fields: Fields, json_schema: str, openapi: str) -> tuple[Json | None, str, Json | None]:
+    """Take the schema from the first of the two named fields that is set.
+
+    Returns the JSON Schema (None without one), the name of its field, and the original if the schema would be
+    written in another way.
+    """
+    for field in (json_schema, openapi):
+        found = fields.maybe_object(field)
+        if found is not None:
+            original = found.rest()
+            schema = read_schema(original, is_openapi=field == openapi)
+            written = write_schema(schema) if field == openapi else schema
+            return schema, field, None if written == original else original
+    return None, "", None
 
 
 def read_schema(schema: Json, *, is_openapi: bool) -> Json:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection
 
 from dragoman.governance.harvest.json_text import is_json, write_string
 from dragoman.governance.harvest.python_literals import convert_literal
-from dragoman.governance.repair.schema import TYPE_NAMES
-from dragoman.schema import properties_of, required_of, resolve, types_of
+from dragoman.schema import TYPE_NAMES, properties_of, required_of, resolve, types_of
 from dragoman.wire.partial_json import parse_object
 
 _INTEGER = re.compile(r"[+]?(-?(?:0|[1-9]\d*))")

@@ -9,20 +9,10 @@ from collections.abc import Sequence
 import msgspec
 
 from dragoman.governance.repair.steps import UnrepairableText
-from dragoman.schema import properties_of, required_of
+from dragoman.schema import TYPE_NAMES, properties_of, required_of
 from dragoman.wire.fields import DEPTH
 from dragoman.wire.json_grammar import CLOSERS
 
-#: The type names of JSON Schema, by the Python type of a decoded value.
-TYPE_NAMES: dict[type, str] = {
-    type(None): "null",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    str: "string",
-    list: "array",
-    dict: "object",
-}
 KNOWN_TYPES = frozenset(TYPE_NAMES.values())
 ANY_TYPE: frozenset[str] = frozenset()
 

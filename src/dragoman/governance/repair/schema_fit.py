@@ -9,11 +9,11 @@ from collections.abc import Iterable
 import msgspec
 
 from dragoman.governance.repair.candidates import RepairCandidate
-from dragoman.governance.repair.schema import TYPE_NAMES, allows, types_of
+from dragoman.governance.repair.schema import allows, types_of
 from dragoman.governance.repair.steps import RepairStep
 from dragoman.governance.repair.tokens import LITERALS, read_number
 from dragoman.hub.errors import DragomanError
-from dragoman.schema import properties_of, required_of
+from dragoman.schema import TYPE_NAMES, properties_of, required_of
 from dragoman.wire.fields import decode, encode
 
 #: Members in their original spelling: an unchanged value keeps every digit.
