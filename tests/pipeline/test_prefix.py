@@ -21,6 +21,9 @@ MODEL_ITEMS = frozenset(
     {"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "reasoning"}
 )
 
+#: Members that other dialects refuse.
+REFUSED = ("n", "previous_response_id", "cachedContent")
+
 
 def is_of_model(item: dict[str, Any]) -> bool:
     return item.get("role") in ("assistant", "model") or item.get("type") in MODEL_ITEMS
@@ -41,8 +44,7 @@ def list_sessions() -> list[Any]:
         for path in sorted((RECORDINGS / dialect).glob("request*.json")):
             recorded = msgspec.json.decode(path.read_bytes())
             body = recorded.get("body", recorded)
-            # Fields that other dialects refuse.
-            body = {name: value for name, value in body.items() if name not in ("n", "previous_response_id")}
+            body = {name: value for name, value in body.items() if name not in REFUSED}
             if cuts := find_cuts(body.get(member)):
                 sessions.append(pytest.param(dialect, body, cuts, id=f"{dialect} {path.stem}"))
     return sessions

@@ -12,7 +12,7 @@ header, field names, errors, pings and rate-limit headers.
 from dragoman.dialects.dialect import Dialect
 from tests.toy_dialect import errors, reply, request_reader, request_writer, stream_check
 from tests.toy_dialect.forwarding import FORWARDING
-from tests.toy_dialect.http_api import COUNTING, HTTP_API
+from tests.toy_dialect.http_api import COUNTING, HISTORY, HTTP_API
 from tests.toy_dialect.stream_reader import ToyStreamReader
 from tests.toy_dialect.stream_writer import ToyStreamWriter
 
@@ -28,5 +28,6 @@ DIALECT = Dialect(
     counting=COUNTING,
     forwarding=FORWARDING,
     http_api=HTTP_API,
+    history=HISTORY,
     read_error=errors.read_error,
 )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from dragoman.dialects.http_api import READ, EndpointPattern, HttpApi
-from dragoman.dialects.interfaces import CountFormat, Json
+from dragoman.dialects.interfaces import CountFormat, HistoryFields, Json
 from dragoman.dialects.rate_limits import RateLimitFormat
 from dragoman.providers.profile import Profile
 
@@ -40,4 +40,5 @@ class ToyHttpApi(HttpApi):
 
 HTTP_API = ToyHttpApi()
 
+HISTORY = HistoryFields(conversation="lines")
 COUNTING = CountFormat(tokenizer="open", write_answer=lambda tokens: {"tokens": tokens})

@@ -1,6 +1,6 @@
 """Writes a hub request as a body of `POST /toy/chat`. What the API cannot hold is a loss."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import Refusal, Text, Tool, ToolCall, ToolResult
@@ -15,7 +15,7 @@ NAMES = {role: name for name, role in ROLES.items()} | {"developer": "system"}
 def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json:
     extras = request.extras if request.dialect == "toy" else {}
     body: Json = {"model": target.model or request.model, **extras}
-    body["lines"] = [line for message in request.messages for line in _write_message(message, losses)]
+    body["lines"] = write_messages(request, request.messages, target, losses)
     if request.tools:
         body["tools"] = [_write_tool(tool) for tool in request.tools]
     if request.stream:
@@ -23,6 +23,12 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
     if request.max_tokens is not None:
         body["limit"] = request.max_tokens
     return body
+
+
+def write_messages(
+    request: Request, messages: Sequence[Message], target: TargetFacts, losses: Losses
+) -> list[Json]:
+    return [line for message in messages for line in _write_message(message, losses)]
 
 
 def _write_message(message: Message, losses: Losses) -> Iterator[Json]:

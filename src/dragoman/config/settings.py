@@ -73,6 +73,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_body_mb: Annotated[
         int, integer(1, 4096), Doc("The largest request in megabytes, after decompression.")
     ] = 64
+    history_mb: Annotated[
+        int,
+        integer(0, 65536),
+        Doc("Megabytes for translated history, which the next request of a conversation reuses; 0: none."),
+    ] = 64
+    history_check: Annotated[
+        bool, Doc("Translate continued conversations also as a whole, compare, and log differences.")
+    ] = False
     ping: Annotated[
         float, Doc("Seconds of silence after which a waiting client gets a keep-alive; 0: never.")
     ] = 10.0

@@ -9,7 +9,7 @@ The protocols below list the functions that a module of a dialect's package must
 its module: `explode` of every dialect is in its `reply.py`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from dragoman.dialects.errors import read_error
@@ -17,6 +17,7 @@ from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.http_api import HttpApi
 from dragoman.dialects.interfaces import (
     CountFormat,
+    HistoryFields,
     Json,
     StreamReader,
     StreamWriterClass,
@@ -26,7 +27,7 @@ from dragoman.dialects.interfaces import (
 from dragoman.dialects.request_rules import RequestRule
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request
+from dragoman.hub.request import Message, Request
 from dragoman.hub.stage import CallOrder
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.sse import Frame, Frames
@@ -45,6 +46,15 @@ class RequestWriterModule(Protocol):
 
     def write_request(self, request: Request, target: TargetFacts, losses: Losses) -> Json:
         """A body for the upstream, from a request that fits the target."""
+        ...
+
+    def write_messages(
+        self, request: Request, messages: Sequence[Message], target: TargetFacts, losses: Losses
+    ) -> list[Json]:
+        """The items of the conversation for some messages of the request, those behind the system prompt.
+
+        They do not depend on the other messages. `HistoryFields.conversation` names their member.
+        """
         ...
 
 
@@ -107,6 +117,7 @@ class Dialect:
         counting: CountFormat,
         forwarding: Forwarding,
         http_api: HttpApi,
+        history: HistoryFields,
         request_rules: tuple[RequestRule, ...] = (),
         read_error: Callable[[int, Mapping[str, str], bytes], Failure] = read_error,
         object_arguments: bool = False,
@@ -120,6 +131,9 @@ class Dialect:
         self.name = name
         self.read_request = request_reader.read_request
         self.write_request = request_writer.write_request
+        self.write_messages = request_writer.write_messages
+        #: The members of a request's body, by what translated history depends on.
+        self.history = history
         self.stream_reader = stream_reader
         self.stream_writer = stream_writer
         self.explode = reply.explode

@@ -95,6 +95,15 @@ class Violation(NamedTuple):
 Tokenizer = Literal["gpt", "open", "gemini", "claude-3", "claude"]
 
 
+class HistoryFields(msgspec.Struct, frozen=True, kw_only=True):
+    """Which members of a request's body hold the conversation, and which do not affect its translation."""
+
+    #: The array of messages, items or contents.
+    conversation: str
+    #: Members that may differ between requests with the same translated history: system prompts, metadata.
+    independent: frozenset[str] = frozenset()
+
+
 class CountFormat(msgspec.Struct, frozen=True, kw_only=True):
     """How a dialect's endpoint that counts prompt tokens reads its body and writes its answer."""
 

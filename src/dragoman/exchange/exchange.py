@@ -95,9 +95,9 @@ class Exchange:
         if self._snapshot.toolbox is not None and choice is None:
             run_inner = partial(_run_inner, gateway, caller)
             self._tools = ExchangeTools(gateway, self._snapshot.toolbox, self.record, run_inner)
-        self._requests = TargetRequestBuilder(
-            plan, self._snapshot.config, self._healer, self.record, self._tools
-        )
+        plan.histories = gateway.find_histories(caller)
+        config = self._snapshot.config
+        self._requests = TargetRequestBuilder(plan, config, self._healer, self.record, self._tools)
 
     @property
     def started(self) -> float:

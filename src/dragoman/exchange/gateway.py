@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from random import SystemRandom
 
 from dragoman.accounts.accounts import Accounts
+from dragoman.accounts.keys import Caller
 from dragoman.accounts.session_limits import SessionBook
 from dragoman.config.find import find_state_folder
 from dragoman.config.model import Config
@@ -23,6 +24,7 @@ from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.healing.learned import LearnedFacts
 from dragoman.healing.refused_seals import RefusedSeals
 from dragoman.peers.calls import SharedCalls
+from dragoman.pipeline.remembered import OwnHistories, RememberedHistories
 from dragoman.routing.health import TargetHealth
 from dragoman.routing.pools import PoolState
 from dragoman.storage.port import StateStorage
@@ -62,6 +64,8 @@ class Gateway:
         self.refused_seals = RefusedSeals()
         self.tool_memory = ToolMemory(config.tools.memory_mb * 1_000_000)
         self.sessions = SessionBook()
+        server = config.server
+        self.histories = RememberedHistories(server.history_mb * 1_000_000, checks=server.history_check)
         self.watchdogs = WatchdogTimer()
         #: What governance changed, per target.
         self.intervention_counts = InterventionCounts()
@@ -81,12 +85,18 @@ class Gateway:
     def reload(self, config: Config) -> None:
         """Use a new configuration for exchanges that begin from now on."""
         earlier, self.snapshot = self.snapshot, ConfigSnapshot(config, self._build_upstream, self.snapshot)
+        server = config.server
+        self.histories.resize(server.history_mb * 1_000_000, checks=server.history_check)
         for name, handle in earlier.handles.items():
             if self.snapshot.handles.get(name) is not handle:
                 self.health.forget_provider(name)
         self._earlier.add(earlier)
         if not earlier.open:
             self._release(earlier)
+
+    def find_histories(self, caller: Caller) -> OwnHistories | None:
+        """The translated history of a caller's conversations; None if none is kept."""
+        return OwnHistories(self.histories, caller.owner) if self.histories.limit else None
 
     def hide_secrets(self, provider: str, text: str) -> str:
         """The text without the secrets of the provider, if the configuration has it."""

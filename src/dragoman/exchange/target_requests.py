@@ -1,6 +1,7 @@
 """Builds the request of an exchange for each target: facts, governance, and what the route changes."""
 
 import asyncio
+import logging
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,8 @@ from dragoman.pipeline.payload import PayloadRule
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
 from dragoman.routing.choose import RouteChoice
+
+_log = logging.getLogger("dragoman")
 
 
 class TargetRequestBuilder:
@@ -45,7 +48,12 @@ class TargetRequestBuilder:
         seals = self._healer.find_refused_seals(target)
         if self._tools is not None:
             await self._tools.open(target, provider, choice.route)
-        return await compute(self._plan.body, partial(self._build, target, provider, seals, choice))
+        plan = self._plan
+        built = await compute(plan.body, partial(self._build, target, provider, seals, choice))
+        plan.keep_history()
+        if plan.mismatch:
+            _log.error("%s: a continued translation differs: %s", plan.metadata.request_id, plan.mismatch)
+        return built
 
     def _build(
         self, target: TargetName, provider: Provider, refused_seals: frozenset[str], choice: RouteChoice

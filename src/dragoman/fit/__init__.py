@@ -11,6 +11,7 @@ get the events of the reply in order. The stages own the state of one reply; not
 The passes, one module per kind of fact:
 
 - `passes`: the table of all passes with their order and scope, and `fit`.
+- `front`: the passes over settings and tools, apart from the conversation.
 - `editing`: edits of frozen requests, shared by the passes.
 - `vendor_fields`: stored state, account fields, fields without an equivalent.
 - `names`, `ids`: tool names and call ids; each also has the stage that restores them in the reply.

@@ -100,6 +100,13 @@ class NameMap:
             (tool.namespace, tool.name) != name for name, tool in self.client_names.items()
         )
 
+    def has_tool_of(self, call: ToolCall) -> bool:
+        """Whether the tool of a call is in the map. A call of any other tool would change the map."""
+        is_named = call.kind not in BUILT_IN and not call.namespace
+        if is_named and len(self._namespaces.get(call.name, ())) == 1:
+            return True
+        return build_tool_key(call.kind, call.namespace, call.name) in self._target_names
+
     def find(self, kind: str, namespace: str, name: str) -> TargetToolName:
         """The name at the target, for a tool with this kind, namespace and name at the client."""
         namespaces = self._namespaces.get(name, ())
@@ -141,10 +148,15 @@ def fit_names(request: Request, target: TargetFacts, losses: Losses) -> Request:
     mapping = build_name_map(request, target)
     if not mapping.has_changes:
         return request
-    request = edit_messages(request, _build_renaming(mapping))
+    request = rename_messages(request, mapping)
     tools = tuple(_rename_tool(tool, mapping) for tool in request.tools)
     choice = request.tool_choice and _rename_choice(request.tool_choice, mapping)
     return replace(request, tools=tools, tool_choice=choice)
+
+
+def rename_messages(request: Request, mapping: NameMap) -> Request:
+    """The part of `fit_names` that changes the conversation."""
+    return edit_messages(request, _build_renaming(mapping)) if mapping.has_changes else request
 
 
 def _takes_any_tool(target: TargetFacts) -> bool:

@@ -65,7 +65,7 @@ def fit_tools(request: Request, target: TargetFacts, losses: Losses) -> Request:
     fitted = _fit_hosted_tools(fitted, request, target, losses)
     if len(fitted) != len(request.tools) or any(map(is_not, fitted, request.tools)):
         request = replace(request, tools=tuple(fitted))
-    return _declare_called_tools(_fit_calls(request, target), target)
+    return _declare_called_tools(fit_calls(request, target), target)
 
 
 def _is_known_kind(kind: str, request: Request, target: TargetFacts) -> bool:
@@ -209,9 +209,8 @@ def _fit_flags(tool: Tool, request: Request, target: TargetFacts, losses: Losses
     return tool
 
 
-def _fit_calls(request: Request, target: TargetFacts) -> Request:
+def fit_calls(request: Request, target: TargetFacts) -> Request:
     """Change calls, results and references of kinds that the target does not know."""
-    """Calls, results and references in the history follow their tools."""
     keeps_references = target.deferred_tools and not is_foreign(request, target)
     has_only_functions = all(
         block.kind == "function"

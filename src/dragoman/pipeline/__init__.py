@@ -26,12 +26,15 @@ frees the request when the reply has begun. With governance that retries denied 
 several requests (rounds).
 
 State: a plan belongs to one request, a target request and its pipeline to one call of one target. None of
-them is shared between tasks.
+them is shared between tasks. `RememberedHistories` belongs to the gateway and holds the translated history of
+all callers; a plan sees that of its own caller (`plan.histories`).
 
 Modules
 -------
 - `plan`, `target_request`, `reply`, `forwarded`: the objects above.
 - `governance`, `rounds`: the request under governance, and the rounds of a governed reply.
+- `reuse`, `remembered`, `continued`, `history`: translated history of earlier requests, for the next one.
+- `target_provider`: the interface of a provider. `search`: requests for a web search alone.
 - `outline`: the part of a request that its reply needs.
 - `payload`: edits that the configuration of a provider asks for.
 - `refused_fields`: removes fields that the target is known to refuse.

@@ -5,7 +5,7 @@ the tools' schemas, which take the most memory, and keeps names, ids and setting
 schemas that it validates calls with, and the texts that a harvested reply may repeat.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -23,12 +23,21 @@ def build_outline(request: Request, *, with_seals: bool = False) -> Request:
     """
     if with_seals and SEALS not in request.include:
         request = msgspec.structs.replace(request, include=(*request.include, SEALS))
-    blocks = tuple(_outline_blocks(request.messages))
+    return replace_history(request, strip_tools(request.tools), tuple(outline_blocks(request.messages)))
+
+
+def replace_history(request: Request, tools: tuple[Tool, ...], blocks: tuple[AnyBlock, ...]) -> Request:
+    """The request with the tools and blocks of an outline."""
     messages = (Message(role="assistant", blocks=blocks),) if blocks else ()
-    return msgspec.structs.replace(request, tools=tuple(map(_strip_tool, request.tools)), messages=messages)
+    return msgspec.structs.replace(request, tools=tools, messages=messages)
 
 
-def _outline_blocks(messages: tuple[Message, ...]) -> Iterator[AnyBlock]:
+def strip_tools(tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    """The tools without descriptions and schemas."""
+    return tuple(map(_strip_tool, tools))
+
+
+def outline_blocks(messages: Iterable[Message]) -> Iterator[AnyBlock]:
     """Every call and every declaration of tools, in order."""
     for message in messages:
         for block in message.blocks:
@@ -48,7 +57,7 @@ def _outline_blocks(messages: tuple[Message, ...]) -> Iterator[AnyBlock]:
 
 
 def _strip_declarations(block: ToolDeclarations) -> ToolDeclarations:
-    return msgspec.structs.replace(block, tools=tuple(map(_strip_tool, block.tools)))
+    return msgspec.structs.replace(block, tools=strip_tools(block.tools))
 
 
 def _strip_tool(tool: Tool) -> Tool:

@@ -5,7 +5,6 @@ read at most once, and only if something in it must be known or changed.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 import msgspec
 
@@ -18,7 +17,7 @@ from dragoman.fit.seals import disown_seals, hash_seal, list_seals
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import Governance
 from dragoman.hub.blocks import Text
-from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
+from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.ids import IdSource, digest
 from dragoman.hub.loss import Loss, Losses
@@ -26,17 +25,19 @@ from dragoman.hub.request import Request
 from dragoman.pipeline.bodies import read_object
 from dragoman.pipeline.governance import govern_request
 from dragoman.pipeline.refused_fields import remove_fields
+from dragoman.pipeline.remembered import OwnHistories
+from dragoman.pipeline.reuse import HistoryReuse, find_reuse, sort_losses
 from dragoman.pipeline.rounds import RequestTools
+from dragoman.pipeline.search import refuse_lost_search
+from dragoman.pipeline.target_provider import TargetProvider
 from dragoman.pipeline.target_request import Lane, TargetRequest
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
-from dragoman.tokens.request import PromptSample
+from dragoman.tokens.request import PromptSample, sample_request
 from dragoman.tokens.tokenizers import OVERHEADS, ToolsForm
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frames
 
 _UNGOVERNED = Governance()
-#: The common name of hosted web searches.
-SEARCH = "web_search"
 
 #: A change of the client's request, for one target, before it is fitted.
 RequestEdit = Callable[[Request], Request]
@@ -73,25 +74,6 @@ class RequestMetadata(msgspec.Struct, frozen=True, kw_only=True):
         return identify_client(self.headers)
 
 
-class TargetProvider(Protocol):
-    """What the pipeline must know of a provider. `config.provider.Provider` has it."""
-
-    @property
-    def wire_dialect(self) -> str: ...
-
-    def has_stated_facts(self, model: str) -> bool:
-        """Whether the configuration states facts about the model that hold for every client."""
-        ...
-
-    def merge_facts(self, model: str) -> Mapping[str, object]:
-        """Everything that is known about the model, stated or from the catalogue."""
-        ...
-
-    def build_profile(self, model: str, *, only_stated: bool = False) -> Profile:
-        """The profile of a model. `only_stated`: only with the facts that apply to clients of every API."""
-        ...
-
-
 def _ignore(intervention: Intervention) -> None:
     """The default `report`: discard the intervention."""
 
@@ -111,6 +93,11 @@ class RequestPlan:
         self.read_losses = Losses()
         #: The client's stream must not contain the usage, which the gateway asks the upstream for.
         self.hides_usage = False
+        #: What is remembered of the caller's conversations, if the gateway reuses translated history.
+        self.histories: OwnHistories | None = None
+        self._reuse: HistoryReuse | None = None
+        #: In which parts a continued translation differed from a whole one, if the gateway compares them.
+        self.mismatch = ""
 
     def peek(self) -> None:
         """Find the model and `stream` in the body. Call it once, first. Raises if the body is invalid."""
@@ -180,7 +167,7 @@ class RequestPlan:
         form = OVERHEADS[tokenizer].tools_as
         sample = self._samples.get(form)
         if sample is None:
-            self._samples[form] = sample = PromptSample(self.request, form)
+            self._samples[form] = sample = sample_request(self.request, form)
         return sample.estimate(tokenizer)
 
     def build_target_request(
@@ -204,13 +191,18 @@ class RequestPlan:
         """
         is_same_dialect = provider.wire_dialect == self.metadata.dialect
         can_forward = is_same_dialect and not self.metadata.is_assembled and not self._has_envelope()
+        is_idle = governance.is_idle(has_tools=b'"tools"' in self.body)
+        can_reuse = is_idle and not is_same_dialect and tools is None and edit is None and not refused_seals
+        self._reuse = reuse = self._find_reuse(provider, model) if can_reuse else None
+        if reuse and (continued := self._continue(reuse, provider, model, strict=strict)):
+            return continued
         if not is_same_dialect:
             check_rules(self.request, self.dialect.request_rules)
         asked = None
         if tools is not None:
             asked = self._apply_tools(tools, provider, model, refused_seals, edit)
             tools = tools if asked is not None else None
-        if tools is not None or not governance.is_idle(has_tools=b'"tools"' in self.body):
+        if tools is not None or not is_idle:
             return self._govern(
                 asked or self._edit(refused_seals, edit),
                 provider,
@@ -235,7 +227,47 @@ class RequestPlan:
         losses = Losses(self.read_losses)
         fitted = fit(self._edit(refused_seals, edit), facts, losses)
         body, lane, lost = self._encode(fitted, facts, losses, can_forward=can_forward, strict=strict)
+        if reuse is not None:
+            reuse.learn(self.request, fitted, lost)
         return TargetRequest(self, provider, model, body, lane, facts=facts, losses=lost)
+
+    def _find_reuse(self, provider: TargetProvider, model: str) -> HistoryReuse | None:
+        if self.histories is None:
+            return None
+        url = self.metadata
+        facts = build_target_facts(provider.build_profile(model), url.dialect)
+        return find_reuse(self.histories, self.body, facts, url.dialect, url.model, stream=url.stream)
+
+    def _continue(
+        self, reuse: HistoryReuse, provider: TargetProvider, model: str, *, strict: bool
+    ) -> TargetRequest | None:
+        """Build the request with remembered history; None if it must be translated as a whole."""
+        continued = reuse.translate()
+        if continued is None:
+            return None
+        losses = Losses(continued.losses)
+        body = remove_fields(continued.body, reuse.facts.refused_fields, losses)
+        if strict:
+            losses.refuse_if_any()
+        lost = sort_losses(losses.as_tuple())
+        target_request = TargetRequest(
+            self, provider, model, body, "translate", facts=reuse.facts, losses=lost, continued=continued
+        )
+        if reuse.checks:
+            whole = RequestPlan(self.metadata, self.body, created=self.created)
+            whole.model, whole.stream, whole.hides_usage = self.model, self.stream, self.hides_usage
+            self.mismatch = target_request.compare(whole.build_target_request(provider, model, strict=strict))
+        if self.mismatch:
+            return None
+        if continued.sample is not None:
+            self._samples[reuse.tools_as] = continued.sample
+        return target_request
+
+    def keep_history(self) -> None:
+        """Remember the translated history. Called on the event loop, after `build_target_request`."""
+        if self._reuse is not None:
+            self._reuse.keep()
+            self._reuse = None
 
     def _apply_tools(
         self,
@@ -307,7 +339,7 @@ class RequestPlan:
         """Encode the fitted request: bytes, lane, losses. If few values differ, patch the client's bytes."""
         request = self.request
         if request.tools and not fitted.tools:
-            _refuse_lost_search(request)
+            refuse_lost_search(request)
         is_unchanged = msgspec.structs.replace(fitted, model=request.model) == request
         if can_forward and is_unchanged and _has_limit_field(request, facts) and not facts.instructions:
             losses = Losses()
@@ -318,7 +350,7 @@ class RequestPlan:
             patched, lane = self.write(fitted, facts, losses), "translate"
         if strict:
             losses.refuse_if_any()
-        return patched, lane, losses.as_tuple()
+        return patched, lane, sort_losses(losses.as_tuple())
 
     def _patch(self, model: str, facts: TargetFacts | None) -> tuple[bytes, Lane]:
         """Put the target's model name into the client's bytes. Returns them and the lane."""
@@ -353,20 +385,6 @@ class RequestPlan:
             model=self.model, created=self.created, ids=IdSource(self.metadata.request_id)
         )
         return self.dialect.stream_writer(context).write(ReplyFailed("failed", failure))
-
-
-def _refuse_lost_search(request: Request) -> None:
-    """Raise if a request offers a web search and no other tool, and the target runs none.
-
-    Claude Code and Gemini CLI send such a request for the search alone. Without it, a model invents pages.
-    """
-    common_names = {tool.common_name for tool in request.tools if tool.kind == "hosted"}
-    if SEARCH in common_names and all(tool.kind == "hosted" for tool in request.tools):
-        raise ClientProtocolError(
-            "the model cannot search the web, and the gateway has no search engine",
-            path="tools",
-            hint="configure one in [tools.web_search]",
-        )
 
 
 def _has_limit_field(request: Request, facts: TargetFacts) -> bool:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
 from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.reply_patch import ReplyPatch
@@ -11,9 +13,11 @@ from dragoman.governance.reply_snapshots import SnapshotPair
 from dragoman.hub.blocks import ReplyBlock, ToolCall, ToolResult
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Loss, Losses
+from dragoman.hub.request import Request
 from dragoman.hub.rounds import Round
 from dragoman.hub.tally import Tally
 from dragoman.pipeline.bodies import read_object, read_reply_object
+from dragoman.pipeline.continued import ContinuedTranslation
 from dragoman.pipeline.forwarded import ForwardedReply
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.outline import build_outline
@@ -21,12 +25,14 @@ from dragoman.pipeline.payload import PayloadRule, edit_payload
 from dragoman.pipeline.reply import ReplyPipeline, TranslatedReply, build_translated_reply
 from dragoman.pipeline.rounds import GovernanceRounds, RequestTools
 from dragoman.providers.profile import TargetFacts, build_target_facts
-from dragoman.tokens.tokenizers import find_tokenizer
+from dragoman.tokens.request import PromptSample, sample_request
+from dragoman.tokens.tokenizers import OVERHEADS, find_tokenizer
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Output
 
 if TYPE_CHECKING:
-    from dragoman.pipeline.plan import RequestPlan, TargetProvider
+    from dragoman.pipeline.plan import RequestPlan
+    from dragoman.pipeline.target_provider import TargetProvider
 
 #: How much of a request and its reply is rewritten. `forward`: both go on as they came. `patch`: a few values
 #: are replaced, such as the model's name. `translate`: the reply is read and written anew, and so is the
@@ -55,6 +61,7 @@ class TargetRequest:
         report: Report | None = None,
         timer: Callable[[], float] | None = None,
         tools: RequestTools | None = None,
+        continued: ContinuedTranslation | None = None,
     ) -> None:
         self._plan = plan
         self._provider = provider
@@ -70,6 +77,7 @@ class TargetRequest:
         self._report = report
         self._timer = timer
         self._tools = tools
+        self._continued = continued
         self._rounds: GovernanceRounds | None = None
         self._payload: Sequence[PayloadRule] = ()
 
@@ -181,7 +189,7 @@ class TargetRequest:
             )
         return build_translated_reply(
             metadata.dialect,
-            build_outline(plan.request, with_seals=metadata.with_seals),
+            self.outline_request(),
             read_object(plan.body) if plan.dialect.echoes_request else {},
             facts,
             ids=ids,
@@ -193,12 +201,42 @@ class TargetRequest:
             reply_members=metadata.reply_members,
         )
 
+    def outline_request(self) -> Request:
+        """The part of the client's request that its reply needs."""
+        asked = self._plan.request if self._continued is None else self._continued.outline
+        return build_outline(asked, with_seals=self._plan.metadata.with_seals)
+
+    @property
+    def is_continued(self) -> bool:
+        """Whether remembered history was reused for the request."""
+        return self._continued is not None
+
+    def compare(self, other: "TargetRequest") -> str:
+        """Name the parts in which two translations of a request differ; empty if they are equal."""
+        parts = {
+            "body": self.body == other.body,
+            "losses": self.losses == other.losses,
+            "outline": _without_form(self.outline_request()) == _without_form(other.outline_request()),
+            "sample": self._sample_prompt() == other._sample_prompt(),
+        }
+        return ", ".join(name for name, is_equal in parts.items() if not is_equal)
+
+    def _sample_prompt(self) -> PromptSample:
+        known = self._continued.sample if self._continued else None
+        tokenizer = find_tokenizer(self.model, self._provider.wire_dialect)
+        return known or sample_request(self._plan.request, OVERHEADS[tokenizer].tools_as)
+
     def _estimate_input(self) -> int:
         """Estimate the prompt's tokens, for clients that need a number before the upstream reports one."""
         upstream = dialect_named(self._provider.wire_dialect)
         if upstream.reports_input_first or not self._plan.dialect.writes_input_estimate:
             return 0
         return self._plan.estimate_tokens(find_tokenizer(self.model, upstream.name))
+
+
+def _without_form(request: Request) -> Request:
+    """The request without the notes for a writer of requests, which replies do not depend on."""
+    return msgspec.structs.replace(request, form="")
 
 
 class WholeReply:

@@ -4,8 +4,11 @@ Tools are counted in the form in which the model sees them: as JSON, or as the t
 their schemas.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from operator import add
 from typing import assert_never
+
+import msgspec
 
 from dragoman.dialects.interfaces import Tokenizer
 from dragoman.dialects.registry import dialect_named
@@ -27,9 +30,15 @@ from dragoman.hub.blocks import (
 )
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, list_declared_tools
+from dragoman.hub.request import Message, Request, list_declared_tools
 from dragoman.schema import properties_of, required_of
-from dragoman.tokens.text import add_costs, count_patterns, estimate_text_tokens
+from dragoman.tokens.text import (
+    NO_PATTERNS,
+    SEPARATOR,
+    add_costs,
+    count_patterns,
+    estimate_text_tokens,
+)
 from dragoman.tokens.tokenizers import OVERHEADS, Overhead, ToolsForm
 from dragoman.wire.fields import decode, encode
 
@@ -44,9 +53,13 @@ MAX_OPAQUE = 2_000
 #: The tokens in which a vendor describes a tool that its models know without a schema.
 KNOWN_TOOL = 300
 
-#: The number and the length of the samples for `estimate_from_samples`.
-SAMPLES = 32
-SAMPLE = 64
+#: The length of the samples for `estimate_from_samples`, and the distance of their beginnings.
+SAMPLE = 32
+DISTANCE = 512
+#: A prompt with at most so many characters counts whole.
+SMALL_PROMPT = 4_096
+
+SYSTEM_ROLES = ("system", "developer")
 
 #: Schemas may nest without end; deeper parts count as `any`.
 MAX_DEPTH = 12
@@ -66,70 +79,191 @@ def read_count_request(dialect: str, body: bytes, model: str = "") -> Request:
 def estimate_tokens(request: Request, tokenizer: Tokenizer) -> int:
     """The prompt tokens of the request for a model with this tokenizer, estimated; at least one."""
     overhead = OVERHEADS[tokenizer]
-    parts = _PromptParts(request, overhead.tools_as)
+    parts = _PromptParts()
+    parts.add_front(request, overhead.tools_as)
+    parts.add_messages(request.messages)
     text = "\n".join(parts.texts)
-    return max(1, round(estimate_text_tokens(text, tokenizer) + parts.add_overhead(overhead)))
+    return max(1, round(estimate_text_tokens(text, tokenizer) + parts.build_tally().add_overhead(overhead)))
 
 
 def estimate_from_samples(request: Request, tokenizer: Tokenizer) -> int:
     """A fast estimate from samples, for numbers that the upstream's usage replaces later."""
-    return PromptSample(request, OVERHEADS[tokenizer].tools_as).estimate(tokenizer)
+    return sample_request(request, OVERHEADS[tokenizer].tools_as).estimate(tokenizer)
 
 
-class PromptSample:
-    """Samples of a prompt, counted once for all tokenizers that see tools in the same form."""
+def sample_request(request: Request, tools_as: ToolsForm) -> "PromptSample":
+    """The sample of a whole request. A short prompt is its own sample.
 
-    def __init__(self, request: Request, tools_as: ToolsForm) -> None:
-        self._parts = _PromptParts(request, tools_as)
-        text = "\n".join(self._parts.texts)
-        # The texts are not needed any more, and the sample lives as long as the request.
-        self._parts.texts = []
-        self._scale = 1.0
-        distance = len(text) // SAMPLES
-        if distance > SAMPLE:
-            starts = range(0, distance * SAMPLES, distance)
-            sample = "".join([text[start : start + SAMPLE] for start in starts])
-            self._scale, text = len(text) / len(sample), sample
-        self._counts = count_patterns(text)
-
-    def estimate(self, tokenizer: Tokenizer) -> int:
-        """The prompt tokens for a model with this tokenizer; at least one."""
-        extra = self._parts.add_overhead(OVERHEADS[tokenizer])
-        return max(1, round(add_costs(self._counts, tokenizer) * self._scale + extra))
+    System prompts are sampled apart from the conversation, so that its samples do not depend on them.
+    """
+    count = count_leading_messages(request.messages)
+    parts = (
+        _collect_front(request, tools_as),
+        _collect_messages(request.messages[:count]),
+        _collect_messages(request.messages[count:]),
+    )
+    if sum(part.length for part in parts) > SMALL_PROMPT:
+        front, leading, conversation = (part.sample() for part in parts)
+        return front + leading + conversation
+    texts = [text for part in parts for text in part.texts]
+    tallies = [part.build_tally() for part in parts]
+    counts = tuple(count_patterns("\n".join(texts)))
+    return PromptSample(counts, 1, 1, tallies[0] + tallies[1] + tallies[2])
 
 
-class _PromptParts:
-    """The texts of a request, and how many parts it has for which a chat template adds tokens."""
+def count_leading_messages(messages: Sequence[Message]) -> int:
+    """The number of messages before the conversation: its system prompts."""
+    return next(
+        (at for at, message in enumerate(messages) if message.role not in SYSTEM_ROLES), len(messages)
+    )
 
-    def __init__(self, request: Request, tools_as: ToolsForm) -> None:
-        self.texts: list[str] = []
-        self._messages = self._systems = self._calls = self._results = 0
-        self._tools = self._known_tools = 0
-        choice = request.tool_choice
-        self._is_forced = choice is not None and choice.mode in ("required", "named")
-        self._media: list[tuple[MediaKind, float]] = []
-        self._add_tools(request, tools_as)
-        for message in request.messages:
-            is_system = message.role in ("system", "developer")
-            self._systems += is_system
-            self._messages += not is_system
-            self._add(message.blocks)
-        if request.output is not None and request.output.schema is not None:
-            self.texts.append(encode(request.output.schema).decode())
+
+def sample_front(request: Request, tools_as: ToolsForm) -> "PromptSample":
+    """The sample of everything but the messages."""
+    return _collect_front(request, tools_as).sample()
+
+
+def sample_messages(messages: Iterable[Message], offset: int = 0) -> "PromptSample":
+    """The sample of some messages. `offset`: the length of the messages before them."""
+    return _collect_messages(messages).sample(offset)
+
+
+class PromptTally(msgspec.Struct, frozen=True):
+    """How many parts a prompt has for which a chat template adds tokens."""
+
+    requests: int = 0
+    messages: int = 0
+    systems: int = 0
+    calls: int = 0
+    results: int = 0
+    tools: int = 0
+    known_tools: int = 0
+    is_forced: bool = False
+    media: tuple[tuple[MediaKind, float], ...] = ()
+
+    def __add__(self, other: "PromptTally") -> "PromptTally":
+        return PromptTally(
+            self.requests + other.requests,
+            self.messages + other.messages,
+            self.systems + other.systems,
+            self.calls + other.calls,
+            self.results + other.results,
+            self.tools + other.tools,
+            self.known_tools + other.known_tools,
+            self.is_forced or other.is_forced,
+            self.media + other.media,
+        )
 
     def add_overhead(self, overhead: Overhead) -> float:
         """The tokens of everything that is no text."""
-        tools = overhead.tools[self._is_forced] + self._tools * overhead.tool if self._tools else 0
+        tools = overhead.tools[self.is_forced] + self.tools * overhead.tool if self.tools else 0
         return (
-            overhead.request
-            + self._systems * overhead.system
-            + self._messages * overhead.message
-            + self._calls * overhead.call
-            + self._results * overhead.result
+            self.requests * overhead.request
+            + self.systems * overhead.system
+            + self.messages * overhead.message
+            + self.calls * overhead.call
+            + self.results * overhead.result
             + tools
-            + self._known_tools * KNOWN_TOOL
-            + sum(overhead.media[kind] * amount for kind, amount in self._media)
+            + self.known_tools * KNOWN_TOOL
+            + sum(overhead.media[kind] * amount for kind, amount in self.media)
         )
+
+
+class PromptSample(msgspec.Struct, frozen=True):
+    """Samples of a part of a prompt, counted once for all tokenizers that see tools in the same form.
+
+    The samples of the parts of a prompt are added up with `+`, in their order.
+    """
+
+    #: How often each pattern occurs in the samples.
+    counts: tuple[int, ...] = NO_PATTERNS
+    #: The characters of the samples, and of all texts.
+    sampled: int = 0
+    length: int = 0
+    tally: PromptTally = PromptTally()
+
+    def __add__(self, other: "PromptSample") -> "PromptSample":
+        return PromptSample(
+            tuple(map(add, self.counts, other.counts)),
+            self.sampled + other.sampled,
+            self.length + other.length,
+            self.tally + other.tally,
+        )
+
+    def estimate(self, tokenizer: Tokenizer) -> int:
+        """The prompt tokens for a model with this tokenizer; at least one."""
+        tokens = add_costs(self.counts, tokenizer) * self.length / max(1, self.sampled)
+        return max(1, round(tokens + self.tally.add_overhead(OVERHEADS[tokenizer])))
+
+
+def _collect_front(request: Request, tools_as: ToolsForm) -> "_PromptParts":
+    parts = _PromptParts()
+    parts.add_front(request, tools_as)
+    return parts
+
+
+def _collect_messages(messages: Iterable[Message]) -> "_PromptParts":
+    parts = _PromptParts()
+    parts.add_messages(messages)
+    return parts
+
+
+class _PromptParts:
+    """The texts of a part of a prompt, and how many parts it has for which a chat template adds tokens."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._requests = self._messages = self._systems = self._calls = self._results = 0
+        self._tools = self._known_tools = 0
+        self._is_forced = False
+        self._media: list[tuple[MediaKind, float]] = []
+
+    @property
+    def length(self) -> int:
+        """The characters of all texts, each with a line end."""
+        return sum(map(len, self.texts)) + len(self.texts)
+
+    def add_front(self, request: Request, tools_as: ToolsForm) -> None:
+        """Add everything but the messages."""
+        self._requests += 1
+        choice = request.tool_choice
+        self._is_forced = choice is not None and choice.mode in ("required", "named")
+        self._add_tools(request, tools_as)
+        if request.output is not None and request.output.schema is not None:
+            self.texts.append(encode(request.output.schema).decode())
+
+    def add_messages(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            is_system = message.role in SYSTEM_ROLES
+            self._systems += is_system
+            self._messages += not is_system
+            self._add(message.blocks)
+
+    def build_tally(self) -> PromptTally:
+        return PromptTally(
+            self._requests,
+            self._messages,
+            self._systems,
+            self._calls,
+            self._results,
+            self._tools,
+            self._known_tools,
+            self._is_forced,
+            tuple(self._media),
+        )
+
+    def sample(self, offset: int = 0) -> PromptSample:
+        """Samples of the texts, in front of which `offset` characters stand.
+
+        A sample begins at each multiple of `DISTANCE`, and ends with its text at the latest.
+        """
+        pieces: list[str] = []
+        end = offset
+        for text in self.texts:
+            pieces += [text[at : at + SAMPLE] for at in range(-end % DISTANCE, len(text), DISTANCE)]
+            end += len(text) + 1
+        counts = tuple(count_patterns(SEPARATOR.join(pieces))) if pieces else NO_PATTERNS
+        return PromptSample(counts, sum(map(len, pieces)), end - offset, self.build_tally())
 
     def _add_tools(self, request: Request, tools_as: ToolsForm) -> None:
         tools = list_declared_tools(request)

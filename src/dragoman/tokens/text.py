@@ -7,6 +7,7 @@ docs/token-counts.md has the errors. An estimate takes a few milliseconds for 10
 """
 
 import re
+from collections.abc import Sequence
 from operator import mul
 from typing import get_args
 
@@ -96,9 +97,14 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _RUN = "\x01"
 
 
+#: Separates texts whose patterns are counted together. It has no kind, so no pattern contains it.
+SEPARATOR = "\x00"
+
+
 def _build_kind_table() -> bytes:
     """The kind of each byte, for `bytes.translate`."""
     kind_of = {character: kind for kind, characters in KINDS.items() for character in characters}
+    kind_of[SEPARATOR] = SEPARATOR
     return b"".join(kind_of.get(chr(code), "x").encode() for code in range(256))
 
 
@@ -109,6 +115,9 @@ _COSTS: dict[Tokenizer, list[float]] = {
     tokenizer: [costs[column] for costs in (*PATTERNS.values(), *SCRIPTS.values())]
     for column, tokenizer in enumerate(TOKENIZERS)
 }
+
+#: The counts of a text without any pattern.
+NO_PATTERNS = (0,) * (len(PATTERNS) + len(SCRIPTS))
 
 
 def estimate_text_tokens(text: str, tokenizer: Tokenizer) -> float:
@@ -122,10 +131,10 @@ def count_patterns(text: str) -> list[int]:
     plain = _BEYOND_ASCII.sub(_RUN, text) if foreign else text
     kinds = plain.encode("ascii").translate(_KIND_OF)
     counts = [kinds.count(pattern) for pattern in _PATTERNS]
-    counts += [len(script.findall(foreign)) for script in _SCRIPTS] if foreign else []
+    counts += [len(script.findall(foreign)) if foreign else 0 for script in _SCRIPTS]
     return counts
 
 
-def add_costs(counts: list[int], tokenizer: Tokenizer) -> float:
+def add_costs(counts: Sequence[int], tokenizer: Tokenizer) -> float:
     """The tokens of a text with these counts, for this tokenizer."""
     return float(sum(map(mul, counts, _COSTS[tokenizer])))

@@ -125,6 +125,21 @@ def _mask_name(name: str) -> str:
     return name if name.isascii() and name.isidentifier() and len(name) <= MAX_SHOWN_NAME else "*"
 
 
+class ArrayTail(list[Json]):
+    """The end of an array. `first` is the index of its first item in the whole array, for the paths."""
+
+    __slots__ = ("first",)
+
+    def __init__(self, items: list[Json], first: int) -> None:
+        super().__init__(items)
+        self.first = first
+
+
+def find_first_index(items: Json) -> int:
+    """The index of the first item: 0, unless the list is the end of an array."""
+    return items.first if type(items) is ArrayTail else 0
+
+
 #: The position of an object: its parent, its name there (one of the API, so it is shown), and its index in a
 #: list or -1.
 ParentLink: TypeAlias = "tuple[Fields, str, int]"
@@ -302,7 +317,8 @@ class Fields:
         if not isinstance(value, list):
             self._raise_mistyped(name, "an array", value)
         blame = self._blame
-        fields = [Fields(item, (self, name, index), blame) for index, item in enumerate(value)]
+        items = enumerate(value, find_first_index(value))
+        fields = [Fields(item, (self, name, index), blame) for index, item in items]
         del self._values[name]
         return fields
 

@@ -23,7 +23,7 @@ Everything else is functions and tables.
 
 from dragoman.dialects.anthropic import errors, reply, request_reader, request_writer, stream_check
 from dragoman.dialects.anthropic.forwarding import FORWARDING
-from dragoman.dialects.anthropic.http_api import COUNTING, HTTP_API
+from dragoman.dialects.anthropic.http_api import COUNTING, HISTORY, HTTP_API
 from dragoman.dialects.anthropic.names import NAME
 from dragoman.dialects.anthropic.request_rules import REQUEST_RULES
 from dragoman.dialects.anthropic.stream_reader import AnthropicStreamReader
@@ -42,6 +42,7 @@ DIALECT = Dialect(
     counting=COUNTING,
     forwarding=FORWARDING,
     http_api=HTTP_API,
+    history=HISTORY,
     request_rules=REQUEST_RULES,
     # A content block starts after the stop of the one before it.
     call_order="in_turn",

@@ -27,10 +27,17 @@ STRING = "string"
 
 
 class ContentReader:
-    """Reads all content of one conversation in order, because a seal may precede the block it belongs to."""
+    """Reads all content of one conversation in order, because a seal may precede the block it belongs to.
+
+    Seals belong to calls of the same answer of the model: `end_answer` is called after other messages.
+    """
 
     def __init__(self) -> None:
         self._seals = SealReader()
+
+    def end_answer(self) -> None:
+        """Drop the seals whose calls did not come in the answer."""
+        self._seals.drop()
 
     def read(self, holder: Fields, name: str) -> tuple[tuple[AnyBlock, ...], str]:
         """The blocks in the named field of a message, and their form."""

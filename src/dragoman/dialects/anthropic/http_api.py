@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from dragoman.dialects.anthropic.rate_limits import RATE_LIMITS, write_budget_headers
 from dragoman.dialects.http_api import CREATED_TEXT, READ, V1, AgentRule, EndpointPattern, HttpApi
-from dragoman.dialects.interfaces import CountFormat, Json
+from dragoman.dialects.interfaces import CountFormat, HistoryFields, Json
 from dragoman.dialects.rate_limits import BudgetStanding
 from dragoman.providers.profile import Profile
 
@@ -76,6 +76,8 @@ def _read_count_body(body: Json) -> Json:
     body.setdefault("max_tokens", 1)
     return body
 
+
+HISTORY = HistoryFields(conversation="messages", independent=frozenset({"system", "metadata"}))
 
 COUNTING = CountFormat(
     tokenizer="claude", read_body=_read_count_body, write_answer=lambda tokens: {"input_tokens": tokens}

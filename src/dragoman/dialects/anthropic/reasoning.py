@@ -61,6 +61,10 @@ class SealReader:
                 _seal_last_text(blocks, item.seal)
         return text
 
+    def drop(self) -> None:
+        """Forget the kept seals."""
+        self._of_calls.clear()
+
     def attach_to_calls(self, blocks: list[AnyBlock]) -> None:
         """Give the kept seals to the calls of a message."""
         if not self._of_calls:

@@ -93,7 +93,11 @@ def _read_messages(fields: Fields, flags: list[str]) -> tuple[Message, ...]:
     items = fields.objects("messages")
     if not items:
         raise fields.error("expected at least one message, got an empty array", "messages")
-    messages += [_read_message(item, content) for item in items]
+    for item in items:
+        message = _read_message(item, content)
+        if message.role != "assistant":
+            content.end_answer()
+        messages.append(message)
     return tuple(messages)
 
 

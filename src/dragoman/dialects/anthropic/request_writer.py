@@ -4,6 +4,8 @@ Leading system messages become `system`. In requests of other dialects the tool 
 message, as the API requires.
 """
 
+from collections.abc import Sequence
+
 from dragoman.dialects.anthropic.content_writer import ContentWriter
 from dragoman.dialects.anthropic.generation import write_generation
 from dragoman.dialects.anthropic.names import NAME, object_of, restore_empty, write_cache
@@ -29,19 +31,13 @@ _PLAIN = ("temperature", "top_p", "top_k")
 def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json:
     """Build the body for the upstream from a request that fits the target."""
     same_dialect = request.dialect == NAME
-    writer = ContentWriter(
-        losses, frozenset({NAME, target.issuer}), same_dialect=same_dialect, replays=target.replay_reasoning
-    )
+    writer = _build_writer(request, target, losses)
     body: Json = {"model": target.model or request.model}
     if request.max_tokens is not None:
         body["max_tokens"] = request.max_tokens
     leading = _leading_system(request.messages, same_dialect=same_dialect)
     _write_system(leading, writer, losses, body, same_dialect=same_dialect)
-    body["messages"] = [
-        written
-        for message in request.messages[len(leading) :]
-        if (written := _write_message(message, writer, same_dialect=same_dialect)) is not None
-    ]
+    body["messages"] = write_messages(request, request.messages[len(leading) :], target, losses)
     tools = [write_tool(tool, losses, same_dialect=same_dialect) for tool in request.tools]
     if any(tools):
         body["tools"] = [tool for tool in tools if tool is not None]
@@ -53,6 +49,22 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
     if same_dialect:
         _write_own(request, body)
     return body
+
+
+def write_messages(
+    request: Request, messages: Sequence[Message], target: TargetFacts, losses: Losses
+) -> list[Json]:
+    """Some messages of the request, which are no system prompt."""
+    same_dialect = request.dialect == NAME
+    writer = _build_writer(request, target, losses)
+    written = (_write_message(message, writer, same_dialect=same_dialect) for message in messages)
+    return [message for message in written if message is not None]
+
+
+def _build_writer(request: Request, target: TargetFacts, losses: Losses) -> ContentWriter:
+    issuers = frozenset({NAME, target.issuer})
+    same_dialect = request.dialect == NAME
+    return ContentWriter(losses, issuers, same_dialect=same_dialect, replays=target.replay_reasoning)
 
 
 def _leading_system(messages: tuple[Message, ...], *, same_dialect: bool) -> tuple[Message, ...]:

@@ -26,7 +26,7 @@ per reply. Everything else is functions and tables.
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.gemini import errors, reply, request_reader, request_writer, stream_check
 from dragoman.dialects.gemini.forwarding import FORWARDING
-from dragoman.dialects.gemini.http_api import COUNTING, HTTP_API
+from dragoman.dialects.gemini.http_api import COUNTING, HISTORY, HTTP_API
 from dragoman.dialects.gemini.names import NAME
 from dragoman.dialects.gemini.request_rules import REQUEST_RULES
 from dragoman.dialects.gemini.request_writer import path
@@ -47,6 +47,7 @@ DIALECT = Dialect(
     counting=COUNTING,
     forwarding=FORWARDING,
     http_api=HTTP_API,
+    history=HISTORY,
     request_rules=REQUEST_RULES,
     # A call is one part with all its arguments.
     call_order="whole",

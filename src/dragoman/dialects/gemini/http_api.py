@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from urllib.parse import parse_qs, quote
 
 from dragoman.dialects.http_api import READ, AgentRule, EndpointPattern, HttpApi, UpstreamPath
-from dragoman.dialects.interfaces import CountFormat, Json
+from dragoman.dialects.interfaces import CountFormat, HistoryFields, Json
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.providers.profile import Profile
 from dragoman.wire.fields import json_type
@@ -118,5 +118,9 @@ def _read_count_body(body: Json) -> Json:
 def _write_count(tokens: int) -> Json:
     return {"totalTokens": tokens, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens}]}
 
+
+HISTORY = HistoryFields(
+    conversation="contents", independent=frozenset({"systemInstruction", "system_instruction"})
+)
 
 COUNTING = CountFormat(tokenizer="gemini", read_body=_read_count_body, write_answer=_write_count)

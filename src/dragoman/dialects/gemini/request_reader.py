@@ -12,7 +12,7 @@ from dragoman.dialects.gemini.tools import read_choice, read_tools
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Message, Request
-from dragoman.wire.fields import Fields
+from dragoman.wire.fields import Fields, find_first_index
 
 MODELS = "models/"
 
@@ -55,4 +55,6 @@ def _read_contents(fields: Fields, history: HistoryReader, form: RequestForm) ->
     if isinstance(contents, str | dict):
         form.contents = "text" if isinstance(contents, str) else "object"
         return [history.read_message(fields, fields.raw("contents"), -1)]
-    return [history.read_message(fields, item, index) for index, item in enumerate(fields.items("contents"))]
+    items = fields.items("contents")
+    first = find_first_index(items)
+    return [history.read_message(fields, item, index) for index, item in enumerate(items, first)]

@@ -1,5 +1,9 @@
 """Writes the body of a request. The model and whether to stream go into the URL, see `path`."""
 
+from collections.abc import Sequence
+
+import msgspec
+
 from dragoman.dialects.gemini.content_writer import HistoryWriter
 from dragoman.dialects.gemini.generation import CONFIG, write_generation
 from dragoman.dialects.gemini.names import (
@@ -13,7 +17,7 @@ from dragoman.dialects.gemini.request_reader import MODELS
 from dragoman.dialects.gemini.tools import TOOL_CONFIG, write_config, write_tools
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request
+from dragoman.hub.request import Message, Request
 from dragoman.providers.profile import TargetFacts
 
 
@@ -40,6 +44,14 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
     if native:
         _write_own(request, form, body)
     return body
+
+
+def write_messages(
+    request: Request, messages: Sequence[Message], target: TargetFacts, losses: Losses
+) -> list[Json]:
+    """The contents of these messages of a request of another dialect, which are no system instruction."""
+    writer = HistoryWriter(msgspec.structs.replace(request, messages=tuple(messages)), target, losses)
+    return [content for content in writer.write_contents() if isinstance(content, dict)]
 
 
 def _contents(contents: list[object], form: RequestForm) -> object:

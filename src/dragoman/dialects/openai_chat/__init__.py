@@ -25,7 +25,7 @@ reply. Everything else is functions and tables.
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.openai_chat import errors, reply, request_reader, request_writer, stream_check
 from dragoman.dialects.openai_chat.forwarding import FORWARDING
-from dragoman.dialects.openai_chat.http_api import COUNTING, HTTP_API
+from dragoman.dialects.openai_chat.http_api import COUNTING, HISTORY, HTTP_API
 from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.request_rules import REQUEST_RULES
 from dragoman.dialects.openai_chat.stream_reader import ChatStreamReader
@@ -43,6 +43,7 @@ DIALECT = Dialect(
     counting=COUNTING,
     forwarding=FORWARDING,
     http_api=HTTP_API,
+    history=HISTORY,
     request_rules=REQUEST_RULES,
     # Text and calls are different fields of a message. OpenAI's stream helper takes a change of index for the
     # end of a call, so calls do not interleave with each other.

@@ -53,20 +53,27 @@ BESIDE = {"beside:": "", "beside-lines:": "\n\n"}
 class MessageReader:
     """Reads the messages of one request in order.
 
-    A result of the old `function` role has no id: it answers the last call of its name.
+    A result of the old `function` role has no id: it answers the last call of its name. Such results, and
+    seals, belong to calls of the model's latest answer. So how a message is read does not depend on earlier
+    answers.
     """
 
     def __init__(self) -> None:
         self._legacy_ids: dict[str, str] = {}
         #: Seals of calls in a later message.
         self._call_seals: dict[str, Seal] = {}
+        self._is_answering = False
 
     def read(self, message: Fields, number: int) -> Message:
         role_name = message.text("role")
         role = ROLES.get(role_name)
         if role is None:
             raise message.error("expected the role of a message, got another string", "role")
+        was_answering, self._is_answering = self._is_answering, role == "assistant"
         if role == "assistant":
+            if not was_answering:
+                self._legacy_ids.clear()
+                self._call_seals.clear()
             return self._read_assistant(message, number)
         if role == "tool":
             return self._read_result(message, role_name, number)

@@ -88,9 +88,6 @@ class MessageWriter:
             else:
                 written += self._write_results(message)
                 written += self._write_user(message)
-        if not written and messages:
-            # All messages are empty, but the API requires at least one.
-            written.append({"role": "user", "content": ""})
         return written
 
     def _add_system(self, message: Message, written: list[Json]) -> None:

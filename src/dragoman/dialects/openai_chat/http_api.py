@@ -1,7 +1,7 @@
 """The HTTP side of the Chat Completions API: paths, headers, rate limits, token counts."""
 
 from dragoman.dialects.http_api import READ, V1, EndpointPattern, HttpApi
-from dragoman.dialects.interfaces import CountFormat
+from dragoman.dialects.interfaces import CountFormat, HistoryFields
 from dragoman.dialects.openai_errors import OPENCODE_RULE
 from dragoman.dialects.openai_rate_limits import CHAT_RATE_LIMITS
 
@@ -23,6 +23,8 @@ class ChatHttpApi(HttpApi):
 HTTP_API = ChatHttpApi()
 
 #: The API has no endpoint for token counts; the answer has the form of OpenAI's other API.
+HISTORY = HistoryFields(conversation="messages", independent=frozenset({"metadata", "user"}))
+
 COUNTING = CountFormat(
     tokenizer="open", write_answer=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens}
 )

@@ -18,7 +18,7 @@ from dragoman.dialects.openai_chat.names import (
 from dragoman.dialects.openai_chat.tools import LEGACY, read_choice, read_tools
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.wire.fields import Fields
+from dragoman.wire.fields import Fields, find_first_index
 
 #: The paths of hub fields with another name here. The names of the token limit and the user depend on the
 #: body.
@@ -38,11 +38,12 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     flags: list[str] = []
     paths = dict(PATHS)
     named = fields.text("model") if not model or fields.has("model") else model
+    first = find_first_index(fields.rest().get("messages"))
     items = fields.objects("messages")
     if not items:
         raise fields.error("expected at least one message, got an empty array", "messages")
     reader = MessageReader()
-    messages = tuple(reader.read(item, number) for number, item in enumerate(items))
+    messages = tuple(reader.read(item, number) for number, item in enumerate(items, first))
     tools = read_tools(fields)
     choice = read_choice(fields)
     if any(tool.form == LEGACY for tool in tools) or (choice is not None and choice.form == LEGACY):

@@ -1,5 +1,7 @@
 """Writes a request as a body of the Chat Completions API."""
 
+from collections.abc import Sequence
+
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_chat.content_writer import MessageWriter
 from dragoman.dialects.openai_chat.generation import choose_limit_name, write_output
@@ -13,7 +15,7 @@ from dragoman.dialects.openai_chat.names import (
 )
 from dragoman.dialects.openai_chat.tools import write_tools
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import ReasoningSettings, Request
+from dragoman.hub.request import Message, ReasoningSettings, Request
 from dragoman.providers.profile import TargetFacts
 
 #: Hub fields that are written unchanged, with their names in this API.
@@ -40,7 +42,7 @@ def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json
     same_dialect = request.dialect == NAME
     body: Json = {
         "model": target.model or request.model,
-        "messages": MessageWriter(request, target, losses).write(request.messages),
+        "messages": _write_conversation(request, target, losses),
     }
     body.update(write_tools(request, target, losses))
     for name, field in PLAIN_FIELDS.items():
@@ -74,6 +76,19 @@ def _write_reasoning(reasoning: ReasoningSettings, target: TargetFacts) -> Json:
         # Qwen at DashScope reasons unless the request forbids it.
         return {"enable_thinking": False}
     return {} if reasoning.effort is None else {"reasoning_effort": reasoning.effort}
+
+
+def _write_conversation(request: Request, target: TargetFacts, losses: Losses) -> list[Json]:
+    messages = write_messages(request, request.messages, target, losses)
+    # If all messages are empty, one is kept: the API requires at least one.
+    return messages or ([{"role": "user", "content": ""}] if request.messages else [])
+
+
+def write_messages(
+    request: Request, messages: Sequence[Message], target: TargetFacts, losses: Losses
+) -> list[Json]:
+    """Some messages of the request."""
+    return MessageWriter(request, target, losses).write(messages)
 
 
 def _add_caching(request: Request, target: TargetFacts, body: Json, *, same_dialect: bool) -> None:

@@ -35,7 +35,7 @@ The writer emits events in this order, with consecutive sequence numbers:
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.openai_responses import errors, reply, request_reader, request_writer, stream_check
 from dragoman.dialects.openai_responses.forwarding import FORWARDING
-from dragoman.dialects.openai_responses.http_api import COUNTING, HTTP_API
+from dragoman.dialects.openai_responses.http_api import COUNTING, HISTORY, HTTP_API
 from dragoman.dialects.openai_responses.names import NAME
 from dragoman.dialects.openai_responses.request_rules import REQUEST_RULES
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
@@ -53,6 +53,7 @@ DIALECT = Dialect(
     counting=COUNTING,
     forwarding=FORWARDING,
     http_api=HTTP_API,
+    history=HISTORY,
     request_rules=REQUEST_RULES,
     # Codex ends the message that it is receiving with any item that is done (`active_item`).
     call_order="in_turn",

@@ -71,7 +71,11 @@ ROLE_OF_ITEM: dict[str, Role] = {
 
 
 class InputReader:
-    """Reads items; then `messages()` puts the seals on calls and texts and returns the messages."""
+    """Reads items one by one; `messages` returns the messages.
+
+    Seals of calls and texts are put on them at the end of each answer of the model. So they belong to the
+    same answer, and how an item is read does not depend on the seals of earlier answers.
+    """
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
@@ -80,6 +84,8 @@ class InputReader:
         self._carried: list[tuple[int, SealedItem]] = []
         #: The ids of calls that the vendor ran: their outputs are no results of the client.
         self._hosted: set[str] = set()
+        #: The number of messages before the latest answer.
+        self._answer = 0
 
     def read(self, fields: Fields) -> None:
         item_type = fields.rest().get("type")
@@ -99,9 +105,16 @@ class InputReader:
             self._add(ROLE_OF_ITEM.get(item_type, "assistant"), blocks, fields.path)
 
     def messages(self) -> tuple[Message, ...]:
+        self._attach_seals()
+        return tuple(self._messages)
+
+    def _attach_seals(self) -> None:
+        """Put the seals of the latest answer on its calls and texts."""
+        if not self._carried:
+            return
         positions = {
             block.id: (number, position)
-            for number, message in enumerate(self._messages)
+            for number, message in enumerate(self._messages[self._answer :], self._answer)
             for position, block in enumerate(message.blocks)
             if isinstance(block, ToolCall)
         }
@@ -109,7 +122,7 @@ class InputReader:
             found = positions.get(carried.call_id) if carried.kind == "call" else self._find_text(number)
             if found is not None:
                 self._seal(*found, carried)
-        return tuple(self._messages)
+        self._carried.clear()
 
     def _find_text(self, before: int) -> tuple[int, int] | None:
         """The position of the model's last text before this message."""
@@ -131,7 +144,13 @@ class InputReader:
             self._messages[number] = msgspec.structs.replace(message, blocks=tuple(blocks))
 
     def _add(self, role: Role, blocks: Sequence[AnyBlock], at: str) -> None:
-        self._messages.append(Message(role=role, blocks=tuple(blocks), at=at))
+        self._append(Message(role=role, blocks=tuple(blocks), at=at))
+
+    def _append(self, message: Message) -> None:
+        if message.role != "assistant":
+            self._attach_seals()
+            self._answer = len(self._messages) + 1
+        self._messages.append(message)
 
     def _read_message(self, fields: Fields, item_type: str) -> None:
         flags = [] if fields.maybe_text("type") else [UNTYPED]
@@ -140,9 +159,7 @@ class InputReader:
             raise fields.error("expected user, assistant, system or developer", "role")
         blocks, content_flags = _read_content(fields, "content", role)
         form = " ".join(flags + content_flags)
-        self._messages.append(
-            Message(role=role, blocks=blocks, at=fields.path, form=form, extras=fields.rest())
-        )
+        self._append(Message(role=role, blocks=blocks, at=fields.path, form=form, extras=fields.rest()))
 
     def _read_call(self, fields: Fields, item_type: str) -> None:
         fields.raw("type")

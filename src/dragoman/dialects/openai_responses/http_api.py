@@ -1,7 +1,7 @@
 """The HTTP side of the Responses API: paths, headers, rate limits, token counts."""
 
 from dragoman.dialects.http_api import READ, V1, AgentRule, EndpointPattern, HttpApi
-from dragoman.dialects.interfaces import CountFormat
+from dragoman.dialects.interfaces import CountFormat, HistoryFields
 from dragoman.dialects.openai_errors import OPENCODE_RULE
 from dragoman.dialects.openai_rate_limits import RESPONSES_RATE_LIMITS
 
@@ -37,6 +37,10 @@ class ResponsesHttpApi(HttpApi):
 
 
 HTTP_API = ResponsesHttpApi()
+
+HISTORY = HistoryFields(
+    conversation="input", independent=frozenset({"instructions", "metadata", "client_metadata"})
+)
 
 COUNTING = CountFormat(
     tokenizer="gpt", write_answer=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens}

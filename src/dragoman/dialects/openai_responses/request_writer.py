@@ -94,13 +94,21 @@ def _write_input(
         if isinstance(block, Text):
             body["input"] = block.text
             return
-    writer = InputWriter(target, losses, same_dialect=same_dialect)
+    items = write_messages(request, messages, target, losses)
+    if not items and "instructions" in body and not same_dialect:
+        # OpenAI refuses an empty input, so instructions without a conversation become the input.
+        items.append({"type": "message", "role": "developer", "content": body.pop("instructions")})
+    body["input"] = items
+
+
+def write_messages(
+    request: Request, messages: Sequence[Message], target: TargetFacts, losses: Losses
+) -> list[Json]:
+    """The items of some messages of the request, which are no instructions."""
+    writer = InputWriter(target, losses, same_dialect=request.dialect == NAME)
     for message in messages:
         writer.write(message)
-    if not writer.items and "instructions" in body and not same_dialect:
-        # OpenAI refuses an empty input, so instructions without a conversation become the input.
-        writer.items.append({"type": "message", "role": "developer", "content": body.pop("instructions")})
-    body["input"] = writer.items
+    return writer.items
 
 
 def _write_tools(body: Json, request: Request, losses: Losses, *, same_dialect: bool) -> None:

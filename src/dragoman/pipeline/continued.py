@@ -1,0 +1,363 @@
+"""Translates a request that continues a conversation, and reuses what was made of its earlier items.
+
+The request is read, fitted and written without the remembered steps: a placeholder message of the user stands
+for them. Then their JSON is put in its place. The result equals that of a whole translation, because
+
+- the translation of a step does not depend on what follows it: a longer conversation begins with the bytes of
+  a shorter one. The last steps, which this does not hold for, are never remembered;
+- the translation of the steps behind the remembered ones does not depend on them. `_Continuation` checks what
+  could connect them: ids, calls without a result, tools that only the history names, cache marks.
+
+If one of these checks fails, the request is translated as a whole. Everything here is pure.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.interfaces import Json
+from dragoman.dialects.registry import dialect_named
+from dragoman.dialects.request_rules import check_rules
+from dragoman.fit.front import FittedFront, can_continue, fit_continued, fit_front
+from dragoman.hub.blocks import CacheMark, Opaque, Text
+from dragoman.hub.errors import DragomanError
+from dragoman.hub.loss import Loss, Losses
+from dragoman.hub.request import Message, Request
+from dragoman.pipeline.history import (
+    Front,
+    ItemPaths,
+    SplitBody,
+    Step,
+    TranslatedHistory,
+    are_calls_answered,
+    find_mark,
+    list_ids,
+)
+from dragoman.pipeline.outline import outline_blocks, replace_history, strip_tools
+from dragoman.providers.profile import TargetFacts
+from dragoman.tokens.request import (
+    SMALL_PROMPT,
+    PromptSample,
+    count_leading_messages,
+    sample_front,
+    sample_messages,
+)
+from dragoman.tokens.tokenizers import ToolsForm
+from dragoman.wire.fields import ArrayTail, decode, encode
+
+#: The path of the placeholder. No path of a client's body contains a space.
+PLACEHOLDER = "remembered steps"
+TOOLS = "tools"
+
+
+class ContinuedTranslation(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that was translated with remembered steps."""
+
+    body: bytes
+    losses: tuple[Loss, ...]
+    #: The client's request as `build_outline` gives it.
+    outline: Request
+    #: The sample of the prompt for token estimates; None if it must be taken from the whole request.
+    sample: PromptSample | None
+    #: What the next request can reuse.
+    history: TranslatedHistory
+
+
+class RequestSource(msgspec.Struct, frozen=True, kw_only=True):
+    """What the request's reader needs besides the body, and how the target's model sees tools."""
+
+    dialect: str
+    model: str
+    stream: bool
+    tools_as: ToolsForm
+
+
+def begin_history(
+    split: SplitBody,
+    source: RequestSource,
+    facts: TargetFacts,
+    request: Request,
+    fitted: Request,
+    losses: Sequence[Loss],
+) -> TranslatedHistory | None:
+    """What to remember of a request that was translated as a whole; None if it has nothing to remember.
+
+    `request` and `fitted` are the whole request before and after `fit`, `losses` those of its translation.
+    """
+    paths = ItemPaths(dialect_named(source.dialect).history.conversation)
+    index = paths.find_open_step(request.messages)
+    if index == 0:
+        return None
+    front = fit_front(request, facts)
+    if not can_continue(front, facts):
+        return None
+    first = paths.find_message(request.messages, 0)
+    begun = _Continuation(split, source, facts, front, None)
+    count = count_leading_messages(fitted.messages)
+    step = begun.remember(index, request.messages[first:], fitted, fitted.messages[count:], losses)
+    if step is None:
+        return None
+    items = request.messages[first:]
+    written = begun.build_front(request, fitted, fitted.messages[:count])
+    if written is None:
+        return None
+    return TranslatedHistory(
+        facts=facts, front=written, leading=items[: count_leading_messages(items)], end=step
+    )
+
+
+def continue_history(
+    history: TranslatedHistory, split: SplitBody, source: RequestSource, facts: TargetFacts
+) -> ContinuedTranslation | None:
+    """Translate a request with the remembered steps that it begins with; None if that is not possible."""
+    step = history.find_step(split.items) if history.facts == facts else None
+    if step is None:
+        return None
+    try:
+        return _Continuation(split, source, facts, history.front.fitted, step).translate(history)
+    except (DragomanError, RecursionError):
+        # The whole translation finds the same fault, and names the first one.
+        return None
+
+
+_PLACEHOLDER = Message(role="user", blocks=(Text(text=PLACEHOLDER),), at=PLACEHOLDER)
+_MARKED_PLACEHOLDER = Message(
+    role="user", blocks=(Text(text=PLACEHOLDER, cache=CacheMark()),), at=PLACEHOLDER
+)
+
+
+def _replace_messages(fitted: Request, messages: tuple[Message, ...]) -> Request:
+    """The request with other messages, and without what only a writer of the client's dialect uses."""
+    return msgspec.structs.replace(fitted, messages=messages, extras={}, form="")
+
+
+class _Continuation:
+    """The translation of the items behind a remembered step; `step` is None at the beginning."""
+
+    def __init__(
+        self,
+        split: SplitBody,
+        source: RequestSource,
+        facts: TargetFacts,
+        front: FittedFront,
+        step: Step | None,
+    ) -> None:
+        self._split = split
+        self._source = source
+        self._dialect = dialect_named(source.dialect)
+        self._target: Dialect = dialect_named(facts.dialect)
+        self._paths = ItemPaths(self._dialect.history.conversation)
+        self._facts = facts
+        self._front = front
+        self._step = step
+        self._chain = step.list_chain() if step else []
+        self._ids = frozenset[str]().union(*(each.ids for each in self._chain))
+
+    def translate(self, history: TranslatedHistory) -> ContinuedTranslation | None:
+        losses = Losses()
+        request = self._read(losses)
+        first = self._paths.find_message(request.messages, 0)
+        messages = request.messages[first:]
+        if not self._is_independent(messages):
+            return None
+        placeholder = self._build_placeholder()
+        system = (*request.messages[:first], *history.leading)
+        asked = msgspec.structs.replace(
+            request, tools=history.front.tools, messages=(*system, placeholder, *messages)
+        )
+        check_rules(asked, self._dialect.request_rules)
+        fitted = fit_continued(asked, self._front, self._facts, losses)
+        count = self._find_placeholder(fitted.messages)
+        if count < 0 or not self._ids.isdisjoint(list_ids(fitted.messages[count + 1 :])):
+            return None
+        return self._write(history, asked, messages, fitted, count, losses)
+
+    def _read(self, losses: Losses) -> Request:
+        """Read the body without the tools and without the items of the remembered steps."""
+        members = {name: decode(raw, depth=0) for name, raw in self._split.members.items() if name != TOOLS}
+        first = self._step.count if self._step else 0
+        items = [decode(item, depth=0) for item in self._split.items[first:]]
+        body: Json = {**members, self._dialect.history.conversation: ArrayTail(items, first)}
+        return self._dialect.read_request(body, losses, model=self._source.model, stream=self._source.stream)
+
+    def _is_independent(self, messages: Sequence[Message]) -> bool:
+        """Whether the messages behind the remembered steps have no connection with these."""
+        begins_answer = bool(messages) and messages[0].role == "assistant"
+        return begins_answer and self._front.covers(messages) and self._ids.isdisjoint(list_ids(messages))
+
+    def _build_placeholder(self) -> Message:
+        mark = self._step.mark if self._step else ""
+        block = Text(text=PLACEHOLDER, at=mark or PLACEHOLDER, cache=CacheMark() if mark else None)
+        return Message(role="user", blocks=(block,), at=PLACEHOLDER)
+
+    def _find_placeholder(self, messages: Sequence[Message]) -> int:
+        """The position of the placeholder, behind the instructions and before an answer; -1: it changed."""
+        count = count_leading_messages(messages)
+        if (
+            count + 1 >= len(messages)
+            or messages[count].at != PLACEHOLDER
+            or messages[count + 1].role != "assistant"
+        ):
+            return -1
+        # A cache mark on the placeholder belongs on the last remembered message.
+        return -1 if find_mark(messages[count : count + 1]) else count
+
+    def _write(
+        self,
+        history: TranslatedHistory,
+        asked: Request,
+        messages: Sequence[Message],
+        fitted: Request,
+        count: int,
+        losses: Losses,
+    ) -> ContinuedTranslation | None:
+        rest = fitted.messages[count + 1 :]
+        front = self._update_front(history.front, fitted, fitted.messages[:count])
+        chain = list(self._chain)
+        index = self._paths.find_open_step(messages)
+        step = self.remember(index, messages, fitted, rest, losses) if index else None
+        if step is not None:
+            chain.append(step)
+            rest = rest[self._paths.find_message(rest, index) :]
+        written = [each.written for each in chain if each.written]
+        last = self._encode_messages(fitted, rest, losses)
+        body = b"".join((front.head, b",".join([*written, last] if last else written), front.tail))
+        all_losses = Losses(losses)
+        for part in (front.losses, self._front.losses, *(each.losses for each in chain)):
+            for loss in part:
+                all_losses.add(loss.path, loss.reason)
+        end = chain[-1]
+        if len(all_losses) >= Losses.LIMIT or not written:
+            return None
+        return ContinuedTranslation(
+            body=body,
+            losses=all_losses.as_tuple(),
+            outline=self._outline(asked, front, messages),
+            sample=self._join_samples(asked, front, end, messages),
+            history=msgspec.structs.replace(history, front=front, end=end),
+        )
+
+    def _encode_messages(self, fitted: Request, messages: Sequence[Message], losses: Losses) -> bytes:
+        """The items of some fitted messages, as JSON without brackets."""
+        return encode(self._target.write_messages(fitted, messages, self._facts, losses))[1:-1]
+
+    def remember(
+        self,
+        index: int,
+        messages: Sequence[Message],
+        fitted: Request,
+        fitted_messages: Sequence[Message],
+        losses: Losses | Sequence[Loss],
+    ) -> Step | None:
+        """The steps before the item with this index; None if what follows could change them.
+
+        `messages` come from the items behind the step before, and `fitted_messages` are those after `fit`.
+        """
+        position = self._paths.find_message(messages, index)
+        closed, following = messages[:position], messages[position:]
+        ids = self._ids.union(list_ids(closed))
+        cut = self._paths.find_message(fitted_messages, index)
+        written_messages = fitted_messages[:cut]
+        if not self._is_closed(closed) or not self._front.covers(closed):
+            return None
+        if not ids.isdisjoint(list_ids(following)) or not self._is_cut_clean(fitted_messages, cut, index):
+            return None
+        mark = (self._step.mark if self._step else "") or find_mark(closed)
+        if self._facts.caching == "breakpoints" and (mark or find_mark(written_messages)):
+            return None
+        own = Losses()
+        written = self._encode_messages(fitted, written_messages, own)
+        for loss in losses:
+            if 0 <= self._paths.find_index(loss.path) < index:
+                own.add(loss.path, loss.reason)
+        first = self._step.count if self._step else 0
+        before = self._step.sample if self._step else PromptSample()
+        spoken = closed[count_leading_messages(closed) :] if self._step is None else closed
+        return Step(
+            before=self._step,
+            items=self._split.items[first:index],
+            count=index,
+            written=written,
+            calls=tuple(outline_blocks(closed)),
+            ids=frozenset((*list_ids(closed), *list_ids(written_messages))),
+            losses=own.as_tuple(),
+            mark=mark,
+            sample=before + sample_messages(spoken, before.length),
+        )
+
+    def _is_closed(self, messages: Sequence[Message]) -> bool:
+        """Whether nothing in the messages waits for a later message or changes the settings.
+
+        Items that only their vendor knows may change settings (`configuration_update` of OpenAI).
+        """
+        is_plain = not any(type(block) is Opaque for message in messages for block in message.blocks)
+        return is_plain and are_calls_answered(messages)
+
+    def _is_cut_clean(self, messages: Sequence[Message], cut: int, index: int) -> bool:
+        """Whether an answer begins at the cut, and no message crosses it: they were merged otherwise."""
+        if (
+            not 0 < cut < len(messages)
+            or messages[cut].role != "assistant"
+            or messages[cut - 1].role == "assistant"
+        ):
+            return False
+        indexes = [self._paths.find_index(message.at) for message in messages[cut:]]
+        return all(each < 0 or each >= index for each in indexes)
+
+    def build_front(self, request: Request, fitted: Request, leading: Sequence[Message]) -> Front | None:
+        """The front of a conversation that begins; None if cache marks in the conversation change it."""
+        plain = _replace_messages(fitted, (*leading, _PLACEHOLDER))
+        marked = _replace_messages(fitted, (*leading, _MARKED_PLACEHOLDER))
+        head, tail, losses = self._write_front(plain)
+        if (head, tail) != self._write_front(marked)[:2]:
+            return None
+        return Front(
+            tools=request.tools,
+            outline_tools=strip_tools(request.tools),
+            fitted=self._front,
+            request=plain,
+            head=head,
+            tail=tail,
+            losses=losses,
+            sample=sample_front(request, self._source.tools_as),
+        )
+
+    def _update_front(self, front: Front, fitted: Request, leading: Sequence[Message]) -> Front:
+        """The front of this request: the same, unless a setting or a system prompt differs."""
+        request = _replace_messages(fitted, (*leading, _PLACEHOLDER))
+        if request == front.request:
+            return front
+        head, tail, losses = self._write_front(request)
+        return msgspec.structs.replace(front, request=request, head=head, tail=tail, losses=losses)
+
+    def _write_front(self, request: Request) -> tuple[bytes, bytes, tuple[Loss, ...]]:
+        """The JSON before and after the conversation, and the losses of writing it."""
+        losses = Losses()
+        body = self._target.write_request(request, self._facts, losses)
+        member = self._target.history.conversation
+        names = list(body)
+        place = names.index(member)
+        leading = encode(body[member])
+        # The placeholder is the last item.
+        items = encode(self._target.write_messages(request, request.messages[-1:], self._facts, losses))
+        before = encode({name: body[name] for name in names[:place]})[1:-1]
+        after = encode({name: body[name] for name in names[place + 1 :]})[1:]
+        head = b"{%b%b:%b" % (before + b"," if before else b"", encode(member), leading[: 1 - len(items)])
+        return head, (b"]," if len(after) > 1 else b"]") + after, losses.as_tuple()
+
+    def _outline(self, asked: Request, front: Front, messages: Sequence[Message]) -> Request:
+        calls = [block for step in self._chain for block in step.calls]
+        return replace_history(asked, front.outline_tools, (*calls, *outline_blocks(messages)))
+
+    def _join_samples(
+        self, asked: Request, front: Front, end: Step, messages: Sequence[Message]
+    ) -> PromptSample | None:
+        """The sample of the prompt. None if it is short, or the conversation decides which tools count."""
+        if any(tool.deferred for tool in front.tools):
+            return None
+        leading = asked.messages[: count_leading_messages(asked.messages)]
+        following = messages[self._paths.find_message(messages, end.count) :]
+        sample = front.sample + sample_messages(leading) + end.sample
+        sample += sample_messages(following, end.sample.length)
+        return sample if sample.length > SMALL_PROMPT else None

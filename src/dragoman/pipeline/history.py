@@ -1,0 +1,181 @@
+"""The history of a conversation: a body cut into items without decoding it, and what earlier items became.
+
+An item is an element of the array that holds the conversation: a message, an input item or a content. A
+*step* is an answer of the model and what follows it, up to the next answer. Agents send all earlier steps
+again with every request, so a `TranslatedHistory` has the translation of all steps but the last two.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from dragoman.dialects.interfaces import HistoryFields
+from dragoman.fit.front import FittedFront
+from dragoman.hub.blocks import AnyBlock, HostedCall, HostedResult, Tool, ToolCall, ToolResult
+from dragoman.hub.loss import Loss
+from dragoman.hub.request import Message, Request
+from dragoman.pipeline.bodies import MAX_BODY
+from dragoman.providers.profile import TargetFacts
+from dragoman.tokens.request import PromptSample
+
+#: Steps at the end that are translated anew: passes for the end of a conversation change them, and agents
+#: move cache marks to the last messages.
+OPEN_STEPS = 2
+
+#: What objects take in memory beside the bytes that they hold, roughly.
+OVERHEAD = 1_000
+#: Tools as Python objects take several times the bytes of their JSON.
+TOOL_FACTOR = 6
+
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class SplitBody(msgspec.Struct, frozen=True):
+    """A request's body: the JSON of each member but the conversation, and of the conversation's items."""
+
+    members: Mapping[str, bytes]
+    items: tuple[bytes, ...]
+
+
+def split_body(body: bytes, fields: HistoryFields) -> SplitBody | None:
+    """Cut a body into members and items. None if it has no conversation, or is invalid."""
+    if len(body) > MAX_BODY:
+        return None
+    try:
+        members = _decode_members(body)
+        items = _decode_items(members.pop(fields.conversation))
+    except (KeyError, ValueError, RecursionError):
+        return None
+    return SplitBody({name: bytes(raw) for name, raw in members.items()}, tuple(map(bytes, items)))
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Remembered steps of a conversation, and the ones before them."""
+
+    before: "Step | None"
+    #: The client's items, and their number including those before.
+    items: tuple[bytes, ...]
+    count: int
+    #: The items for the target, as JSON without the brackets.
+    written: bytes
+    #: The calls, as the outline of a request has them.
+    calls: tuple[AnyBlock, ...]
+    #: The ids of all calls and results: the client's and the target's.
+    ids: frozenset[str]
+    losses: tuple[Loss, ...]
+    #: The path of the first cache mark, also of the steps before.
+    mark: str
+    #: The sample for token estimates, including the steps before.
+    sample: PromptSample
+
+    @property
+    def size(self) -> int:
+        """The bytes in memory, without the steps before."""
+        return sum(map(len, self.items)) + len(self.written) + OVERHEAD * (1 + len(self.items))
+
+    def list_chain(self) -> "list[Step]":
+        """All steps from the first to this one."""
+        chain: list[Step] = []
+        step: Step | None = self
+        while step is not None:
+            chain.append(step)
+            step = step.before
+        chain.reverse()
+        return chain
+
+
+class Front(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Everything of a request but its conversation: as it was read, fitted and written."""
+
+    #: The tools as they were read.
+    tools: tuple[Tool, ...]
+    outline_tools: tuple[Tool, ...]
+    fitted: FittedFront
+    #: The fitted request; of the messages, the leading instructions and a placeholder.
+    request: Request
+    #: The JSON before and after the written steps.
+    head: bytes
+    tail: bytes
+    losses: tuple[Loss, ...]
+    sample: PromptSample
+
+    @property
+    def size(self) -> int:
+        return (1 + TOOL_FACTOR) * (len(self.head) + len(self.tail)) + OVERHEAD
+
+
+class TranslatedHistory(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What is remembered of one conversation with one target."""
+
+    facts: TargetFacts
+    front: Front
+    #: The instructions at the beginning of the items, as they were read.
+    leading: tuple[Message, ...]
+    end: Step
+
+    def find_step(self, items: Sequence[bytes]) -> Step | None:
+        """The last step that the items begin with, of those with items behind it."""
+        found: Step | None = None
+        start = 0
+        for step in self.end.list_chain():
+            if step.count >= len(items) or tuple(items[start : step.count]) != step.items:
+                break
+            found, start = step, step.count
+        return found
+
+    @property
+    def size(self) -> int:
+        return self.front.size + sum(step.size for step in self.end.list_chain())
+
+
+class ItemPaths:
+    """Paths of items in the client's body, such as `messages[3].content[1]`."""
+
+    def __init__(self, member: str) -> None:
+        self._prefix = f"{member}["
+
+    def find_index(self, path: str) -> int:
+        """The index of the item that a path leads to or into; -1 for other paths."""
+        if not path.startswith(self._prefix):
+            return -1
+        number = path[len(self._prefix) :].partition("]")[0]
+        return int(number) if number.isdecimal() else -1
+
+    def find_open_step(self, messages: Sequence[Message]) -> int:
+        """The index of the first item that belongs to the last steps; 0 if there are not more steps."""
+        starts = [
+            self.find_index(before.at) + 1
+            for before, message in pairwise(messages)
+            if message.role == "assistant" and before.role != "assistant"
+        ]
+        return starts[-OPEN_STEPS] if len(starts) >= OPEN_STEPS else 0
+
+    def find_message(self, messages: Sequence[Message], index: int) -> int:
+        """The position of the first message that comes from this item or a later one."""
+        positions = (at for at, message in enumerate(messages) if self.find_index(message.at) >= index)
+        return next(positions, len(messages))
+
+
+def list_ids(messages: Iterable[Message]) -> Iterator[str]:
+    """The ids of all calls and results."""
+    for message in messages:
+        for block in message.blocks:
+            if isinstance(block, ToolCall | HostedCall):
+                yield block.id
+            elif isinstance(block, ToolResult | HostedResult):
+                yield block.call_id
+
+
+def are_calls_answered(messages: Iterable[Message]) -> bool:
+    """Whether every call has a result among these messages."""
+    blocks = [block for message in messages for block in message.blocks]
+    answered = {block.call_id for block in blocks if isinstance(block, ToolResult)}
+    return all(block.id in answered for block in blocks if isinstance(block, ToolCall))
+
+
+def find_mark(messages: Iterable[Message]) -> str:
+    """The path of the first block with a cache mark."""
+    marked = (block.at for message in messages for block in message.blocks if block.cache is not None)
+    return next(marked, "")

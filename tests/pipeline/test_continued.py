@@ -1,0 +1,177 @@
+"""Requests that continue a conversation equal their whole translation, whatever happened before."""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.config.provider import Provider
+from dragoman.dialects.anthropic import DIALECT
+from dragoman.hub.errors import LossRefused
+from dragoman.pipeline import reuse
+from dragoman.pipeline.history import TranslatedHistory, split_body
+from dragoman.pipeline.plan import RequestMetadata, RequestPlan
+from dragoman.pipeline.remembered import HistoryKey, OwnHistories, RememberedHistories
+from dragoman.pipeline.target_request import TargetRequest
+from tests.pipeline.sessions import DIALECTS, PADDING, build, compare_session
+from tests.pipeline.test_prefix import HISTORY, list_sessions
+
+LIMIT = 20_000_000
+PROVIDER = Provider(name="server", dialect="openai_chat", base_url="http://127.0.0.1:9")
+
+
+@settings(max_examples=120)
+@given(st.integers(0, 2**32), st.sampled_from(DIALECTS), st.sampled_from(DIALECTS))
+def test_a_generated_session_is_translated_as_if_nothing_was_remembered(
+    seed: int, source: str, target: str
+) -> None:
+    if source != target:
+        compare_session(seed, source, target, Counter())
+
+
+def test_generated_sessions_are_continued() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(24):
+        compare_session(seed, "anthropic", "openai_chat", counts)
+    assert counts["continued"] > 0.3 * counts["requests"]
+
+
+@pytest.mark.parametrize("target", HISTORY)
+@pytest.mark.parametrize(("source", "body", "cuts"), list_sessions())
+def test_a_recorded_session_is_translated_as_if_nothing_was_remembered(
+    source: str, body: dict[str, Any], cuts: list[int], target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reuse, "MIN_BODY", 0)
+    own = OwnHistories(RememberedHistories(LIMIT), "caller")
+    member = HISTORY[source]
+    for cut in (*cuts, len(body[member])):
+        sent = msgspec.json.encode({**body, member: body[member][:cut]})
+        assert build(sent, source, target, own).compare(build(sent, source, target, None)) == ""
+
+
+def grow(count: int) -> list[bytes]:
+    """The requests of a session that only grows."""
+    read = {"name": "Read", "description": PADDING, "input_schema": {"type": "object", "properties": {}}}
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Begin."}]
+    bodies = []
+    for number in range(count):
+        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "Read", "input": {"path": "x"}}
+        result = {"type": "tool_result", "tool_use_id": call["id"], "content": f"{number} done"}
+        messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+        body = {"model": "m", "max_tokens": 10, "tools": [read], "messages": messages}
+        bodies.append(msgspec.json.encode(body))
+    return bodies
+
+
+def send(body: bytes, own: OwnHistories | None) -> TargetRequest:
+    return build(body, "anthropic", "openai_chat", own)
+
+
+def test_the_third_answer_of_a_conversation_is_continued() -> None:
+    own = OwnHistories(RememberedHistories(LIMIT), "caller")
+    assert [send(body, own).is_continued for body in grow(6)] == [False, False, True, True, True, True]
+
+
+def test_no_caller_gets_what_another_caller_sent() -> None:
+    remembered = RememberedHistories(LIMIT)
+    bodies = grow(6)
+    for body in bodies[:-1]:
+        send(body, OwnHistories(remembered, "one"))
+    assert not send(bodies[-1], OwnHistories(remembered, "other")).is_continued
+    assert send(bodies[-1], OwnHistories(remembered, "one")).is_continued
+
+
+def test_another_model_and_another_provider_get_their_own_translation() -> None:
+    own = OwnHistories(RememberedHistories(LIMIT), "caller")
+    bodies = grow(6)
+    for body in bodies[:-1]:
+        send(body, own)
+    for target in ("gemini", "openai_responses"):
+        target_request = build(bodies[-1], "anthropic", target, own)
+        assert not target_request.is_continued
+        assert target_request.compare(build(bodies[-1], "anthropic", target, None)) == ""
+
+
+def test_the_bytes_are_bounded_and_the_longest_unused_conversation_goes_first() -> None:
+    remembered = RememberedHistories(100_000)
+    bodies = grow(4)
+    for caller in range(20):
+        for body in bodies:
+            send(body, OwnHistories(remembered, caller))
+        assert 0 < remembered.bytes <= 100_000
+    assert send(bodies[-1], OwnHistories(remembered, 19)).is_continued
+    assert not send(bodies[-1], OwnHistories(remembered, 0)).is_continued
+
+
+def test_the_counted_bytes_are_those_of_the_entries() -> None:
+    remembered = RememberedHistories(LIMIT)
+    for caller in range(3):
+        for body in grow(8):
+            send(body, OwnHistories(remembered, caller))
+    remembered.resize(0, checks=False)
+    assert (remembered.bytes, len(remembered)) == (0, 0)
+
+
+def test_a_conversation_larger_than_the_bound_is_not_remembered() -> None:
+    remembered = RememberedHistories(1_000)
+    for body in grow(5):
+        send(body, OwnHistories(remembered, "caller"))
+    assert (remembered.bytes, len(remembered)) == (0, 0)
+
+
+def test_strict_refuses_a_loss_in_remembered_history() -> None:
+    own = OwnHistories(RememberedHistories(LIMIT), "caller")
+    bodies = [
+        body.replace(b'"1 done"', b'[{"type":"text","text":"1","citations":[{"x":1}]}]') for body in grow(7)
+    ]
+    for body in bodies[:-1]:
+        send(body, own)
+    continued = send(bodies[-1], own)
+    assert continued.is_continued
+    assert [loss.path for loss in continued.losses] == ["messages[4].content[0].content[0]"]
+    plan = RequestPlan(RequestMetadata(dialect="anthropic"), bodies[-1])
+    plan.histories = own
+    with pytest.raises(LossRefused):
+        plan.build_target_request(PROVIDER, "model-2", strict=True)
+
+
+class Forgery(RememberedHistories):
+    """A memory whose steps were written wrongly."""
+
+    def find(self, key: HistoryKey) -> TranslatedHistory | None:
+        found = super().find(key)
+        if found is None:
+            return None
+        end = msgspec.structs.replace(found.end, written=b'{"role":"user","content":"forged"}')
+        return msgspec.structs.replace(found, end=end)
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_the_check_finds_a_wrong_translation_and_sends_the_whole_one(checks: bool) -> None:
+    own = OwnHistories(Forgery(LIMIT, checks=checks), "caller")
+    bodies = grow(6)
+    for body in bodies[:3]:
+        send(body, own)
+    plan = RequestPlan(RequestMetadata(dialect="anthropic"), bodies[3])
+    plan.histories = own
+    plan.peek()
+    target_request = plan.build_target_request(PROVIDER, "model-2")
+    assert (b"forged" in target_request.body) is not checks
+    assert plan.mismatch == ("body" if checks else "")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"messages":1}', b'{"messages":[1', b'{"messages":[]} x']
+)
+def test_a_body_without_a_conversation_is_not_split(body: bytes) -> None:
+    assert split_body(body, DIALECT.history) is None
+
+
+def test_items_keep_their_bytes() -> None:
+    split = split_body(b'{ "a" : 1, "messages": [ {"x" : 1} , [2 ,3]], "b":"\\u00e9"}', DIALECT.history)
+    assert split is not None
+    assert split.items == (b'{"x" : 1}', b"[2 ,3]")
+    assert split.members == {"a": b"1", "b": b'"\\u00e9"'}
