@@ -91,6 +91,7 @@ def run_agent(folder: Path, home: Path, *options: str) -> tuple[dict[str, object
     return msgspec.json.decode(outcome.out, type=dict[str, object]), outcome.err
 
 
+@pytest.mark.rule("M3")
 def test_the_banner_connects_claude_code_without_a_question_about_its_key(home: Path) -> None:
     # Claude Code asks whether to use an ANTHROPIC_API_KEY, recommends No, and is then "Not logged in".
     with serving(project(home, "a"), home, "--port", "0") as banner:
@@ -99,6 +100,7 @@ def test_the_banner_connects_claude_code_without_a_question_about_its_key(home: 
     assert "ANTHROPIC_API_KEY" not in line
 
 
+@pytest.mark.rule("M5")
 def test_a_gateway_without_a_file_loads_the_one_that_setup_writes(home: Path) -> None:
     folder, port = project(home, "a"), free_port()
     with serving(folder, home, "--port", str(port)) as banner:
@@ -111,7 +113,7 @@ def test_a_gateway_without_a_file_loads_the_one_that_setup_writes(home: Path) ->
         while "ollama/qwen3-coder" not in shown and time.monotonic() < until:
             time.sleep(0.2)
             shown = status(folder, home, "--url", f"http://127.0.0.1:{port}")
-    assert "configuration: dragoman.toml" in shown
+    assert f"configuration: {folder / 'dragoman.toml'}, read" in shown
     assert "ollama/qwen3-coder" in shown
 
 
@@ -124,7 +126,7 @@ def test_the_status_finds_a_gateway_that_has_loaded_a_new_file(home: Path) -> No
     with serving(folder, home, "--port", "0"):
         (folder / "dragoman.toml").write_text("[providers.embedded]\n", "utf-8")
         until = time.monotonic() + 15
-        while "configuration: dragoman.toml" not in status(folder, home):
+        while f"configuration: {folder / 'dragoman.toml'}, read" not in status(folder, home):
             assert time.monotonic() < until
             time.sleep(0.2)
 
@@ -159,6 +161,7 @@ target = "embedded/it"
     )
 
 
+@pytest.mark.rule("M2")
 def test_run_does_not_use_the_gateway_of_another_project(home: Path) -> None:
     port = free_port()
     first, second = project(home, "a", port), project(home, "b", port)
@@ -169,6 +172,7 @@ def test_run_does_not_use_the_gateway_of_another_project(home: Path) -> None:
     assert f"--url http://127.0.0.1:{port}" in told
 
 
+@pytest.mark.rule("M2")
 def test_run_without_a_file_does_not_use_a_gateway_that_has_one(home: Path) -> None:
     port = free_port()
     with serving(project(home, "a", port), home):
@@ -205,6 +209,7 @@ def test_a_model_that_is_not_there_is_refused_with_those_that_are(home: Path, co
     assert "there is no model 'nosuch' here; there are: a" in outcome.err
 
 
+@pytest.mark.rule("M27")
 @pytest.mark.parametrize("command", ["run", "env"])
 @pytest.mark.parametrize("url", ["127.0.0.1:8484", "ftp://127.0.0.1", "http://", "nonsense"])
 def test_an_address_that_is_none_is_refused(home: Path, command: str, url: str) -> None:
@@ -215,6 +220,7 @@ def test_an_address_that_is_none_is_refused(home: Path, command: str, url: str) 
     assert "http://127.0.0.1:8484" in outcome.err
 
 
+@pytest.mark.rule("M27")
 def test_an_address_without_a_gateway_is_refused_before_the_agent_starts(home: Path) -> None:
     path = f"{home / 'bin'}:/usr/bin:/bin"
     url = f"http://127.0.0.1:{free_port()}"

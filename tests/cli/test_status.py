@@ -67,7 +67,7 @@ def test_the_status_finds_the_gateway_wherever_it_listens(folder: Path) -> None:
         assert (outcome.code, outcome.err) == (0, "")
         lines = outcome.out.splitlines()
         assert lines[0].startswith("dragoman 0.1.0 at http://127.0.0.1:")
-        assert lines[1].startswith("configuration: dragoman.toml, read ")
+        assert lines[1].startswith(f"configuration: {folder / 'dragoman.toml'}, read ")
         assert lines[3:] == [
             "TARGET            TRIES  FAILED  FIRST TOKEN  HEALTH  REASON",
             "local/mock-large  0      0       -            unused",
@@ -76,7 +76,7 @@ def test_the_status_finds_the_gateway_wherever_it_listens(folder: Path) -> None:
             "no open exchanges",
         ]
         told = msgspec.json.decode(dragoman(folder, "status", "--json").out)
-        assert told["config"]["path"] == "dragoman.toml"
+        assert told["config"]["path"] == str(folder / "dragoman.toml")
     state = folder / ".local" / "state" / "dragoman"
     assert [path.name for path in state.iterdir() if path.name.startswith("gateway")] == []
 

@@ -167,8 +167,7 @@ def describe_run(agent: Agent, access: GatewayAccess, config: Config | None) -> 
     answering = f" -> {access.answering}{size}" if access.answering else ""
     source = ""
     if config is not None:
-        path = str(Path(config.path).absolute()) if config.path else ""
-        source = f" ({path or 'no configuration: the embedded model answers'})"
+        source = f" ({config.absolute_path or 'no configuration: the embedded model answers'})"
     return f"{agent.title}: {requested}{answering}, gateway: {access.url}{source}"
 
 

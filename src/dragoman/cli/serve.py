@@ -109,7 +109,7 @@ def _name_running(config: Config, bind: Callable[[], Bound]) -> Bound:
         if running is None:
             raise
         program = program_name()
-        loaded = config.path or "no configuration file"
+        loaded = config.absolute_path or "no configuration file"
         if not running.is_own:
             loaded = find_loaded_file(running.url, os.environ) or "another configuration file"
         hint = (

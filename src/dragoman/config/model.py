@@ -7,6 +7,7 @@ A field whose name in the file differs has `msgspec.field(name=...)`. Fields wit
 Secrets are `Secret`s, which never show their value.
 """
 
+import os
 from functools import cache
 from typing import Annotated, Literal, NamedTuple
 
@@ -133,6 +134,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
     #: The parts of the file that have no effect or cannot work, in the order of the lines.
     warnings: tuple[ConfigWarning, ...] = ()
+
+    @property
+    def absolute_path(self) -> str:
+        """The path for messages to a person who may be in another folder; empty: no file."""
+        return os.path.abspath(self.path) if self.path else ""
 
 
 class KeyTable(NamedTuple):

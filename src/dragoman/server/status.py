@@ -35,7 +35,7 @@ async def _build_gateway(state: ServerState) -> object:
 async def _build_config(state: ServerState) -> object:
     reloader = state.reloader
     return {
-        "path": state.gateway.config.path,
+        "path": state.gateway.config.absolute_path,
         "loaded_at": reloader.loaded_at,
         "reloads": reloader.count,
         "refused": reloader.refused,
