@@ -43,6 +43,16 @@ FAULTS: dict[str, tuple[int, dict[str, str], tuple[str, ...]]] = {
         {"message": "You exceeded your current quota", "code": "insufficient_quota"},
         ("You exceeded your current quota (up/m at http://127", "check the account"),
     ),
+    # Claude Code writes a text of its own with the two numbers. It compacts a longer conversation.
+    "overflow": (
+        400,
+        {
+            "message": "This model's maximum context length is 4096 tokens."
+            " However, your messages resulted in 12000 tokens.",
+            "code": "context_length_exceeded",
+        },
+        ("4096", "12000"),
+    ),
 }
 #: Texts with which agents replace the message.
 OWN_TEXTS = ("/login", "at capacity", "issue with the selected model", "Failed to authenticate", "log in")
