@@ -13,7 +13,7 @@ import msgspec
 from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.errors import DragomanError, Failure
-from dragoman.hub.events import ReplyEvent
+from dragoman.hub.events import ReadEvents, ReplyEvent, expand_runs
 from dragoman.wire.fields import decode
 from dragoman.wire.sse import Frame, SseReader
 
@@ -34,13 +34,16 @@ class FrameReader(ABC):
         return SseReader()
 
     def feed(self, data: bytes) -> list[ReplyEvent]:
+        return expand_runs(self.feed_runs(data))
+
+    def feed_runs(self, data: bytes) -> ReadEvents:
         if self.builder.is_ended:
             return []
         try:
             self._read_data(data)
         except (DragomanError, RecursionError) as error:
             self._fail_reply(error)
-        return self.builder.take()
+        return self.builder.take_runs()
 
     def feed_frames(self, frames: Iterable[Frame]) -> list[ReplyEvent]:
         try:

@@ -1,15 +1,15 @@
 """The values that the readers and writers of every dialect receive, and their interfaces."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from dragoman.hub.events import ReplyEvent
+from dragoman.hub.events import DeltaRun, ReadEvents, ReplyEvent
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.wire.sse import Frame, Frames
+from dragoman.wire.sse import Frame, FrameRun, Frames
 
 Json = dict[str, object]
 
@@ -55,6 +55,10 @@ class StreamReader(Protocol):
 
     def feed(self, data: bytes) -> list[ReplyEvent]: ...
 
+    def feed_runs(self, data: bytes) -> ReadEvents:
+        """The same as `feed`, with runs of similar deltas as one value each."""
+        ...
+
     def feed_frames(self, frames: Iterable[Frame]) -> list[ReplyEvent]:
         """The same for frames that need no decoding from bytes, such as those of `explode`."""
         ...
@@ -70,9 +74,16 @@ class StreamReader(Protocol):
 
 
 class StreamWriter(Protocol):
-    """Grammatical events in, one block after another; frames of a legal stream out."""
+    """Grammatical events in, one block after another; frames of a legal stream out.
+
+    A writer may also have a method `write_run` (`WriteRun`), which writes a run faster than delta by delta.
+    """
 
     def write(self, event: ReplyEvent) -> Frames: ...
+
+
+#: Gives the frames of all deltas of a run, as so many calls of `StreamWriter.write` would give them.
+WriteRun = Callable[[DeltaRun], Sequence[Frame | FrameRun]]
 
 
 class StreamWriterClass(Protocol):

@@ -19,6 +19,7 @@ from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
+    DeltaRun,
     ReplyEvent,
     ReplyFailed,
     ReplyFinished,
@@ -77,6 +78,19 @@ class _CallArguments:
         if self._blank:
             ready, self._blank = self._blank + ready, ""
         return ready
+
+    def feed_run(self, texts: list[str]) -> bool:
+        """Add several texts if they may all be sent now, as they are. False: nothing was added."""
+        if self._is_invalid or self._blank or self._prefix.kind != "object":
+            return False
+        text = "".join(texts)
+        if not self._prefix.is_string_continuation(text):
+            prefix = self._prefix.copy()
+            if prefix.feed(text) != len(text):
+                return False
+            self._prefix = prefix
+        self._pieces += texts
+        return True
 
     @property
     def is_incomplete(self) -> bool:
@@ -139,6 +153,11 @@ class ArgumentsStage:
             self._losses.add("", "the arguments of a call are incomplete, so the reply ends as truncated")
             return [replace(event, cause="length", raw_cause="", stop_sequence=None)]
         return [event]
+
+    def feed_run(self, run: DeltaRun) -> list[str] | None:
+        """The run as it is, if all of it may be sent now; else None, and nothing was taken."""
+        arguments = self._calls.get(run.index)
+        return run.texts if arguments is not None and arguments.feed_run(run.texts) else None
 
     def _continue(self, event: ArgumentsDelta) -> list[ReplyEvent]:
         if event.index in self._texts:

@@ -29,6 +29,7 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.events import (
+    DELTAS,
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
@@ -142,7 +143,7 @@ class SealsStage:
 
     def __init__(self) -> None:
         self._next = 0
-        self.unchanged_kinds: frozenset[type] = frozenset({TextDelta})
+        self.unchanged_kinds: frozenset[type] = DELTAS - {SealAttached}
         #: The new number of each open block.
         self._numbers: dict[int, int] = {}
         #: By block: the ids of open calls, the seals of open texts.

@@ -23,6 +23,7 @@ from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
+    DeltaRun,
     ReplyEvent,
     ReplyFailed,
     ReplyFinished,
@@ -190,6 +191,20 @@ class HoldStage:
         # An empty delta shows the later stages that arguments have arrived.
         call.has_begun = True
         return [ArgumentsDelta(index, ready)]
+
+    def feed_run(self, run: DeltaRun) -> list[str] | None:
+        """No text, if the run belongs to a call that stays held; else None, and nothing was taken."""
+        call = self._calls.get(run.index)
+        if self._has_failed or call is None or call.unopened is None or self._is_late(call):
+            return None
+        text = "".join(run.texts)
+        size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        if self._size + size > self._limit:
+            return None
+        call.arguments.add(text)
+        call.size += size
+        self._size += size
+        return []
 
     def _is_late(self, call: _UnsentCall) -> bool:
         limit = self._governance.hold_seconds

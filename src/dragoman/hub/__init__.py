@@ -19,6 +19,8 @@ tool result, hosted call and result, declarations, references, and `Opaque` for 
 3. One ending: `ReplyFinished`, with all blocks closed, or `ReplyFailed`, which leaves open blocks open.
    Nothing follows the ending.
 
+Readers may give a run of similar deltas as one `DeltaRun`, which means the same as its single deltas.
+
 **Grammar** (`reply_grammar`). Two tables have this order as data, and `GrammarChecker` enforces it. The other
 state machines, each owned by one reply: `ReplyBuilder` (`builder`) gives readers legal events only;
 `Sequencer` (`stage`) writes interleaved blocks one after another; `ReplyFolder` (`fold`) builds the whole

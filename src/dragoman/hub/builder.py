@@ -26,7 +26,9 @@ from dragoman.hub.events import (
     BlockClosed,
     BlockOpened,
     CitationAdded,
+    DeltaRun,
     FailedEnding,
+    ReadEvents,
     ReasoningDelta,
     ReplyEvent,
     ReplyFailed,
@@ -35,17 +37,15 @@ from dragoman.hub.events import (
     SealAttached,
     StopCause,
     TextDelta,
+    TextualDelta,
     UsageReported,
+    expand_runs,
 )
 from dragoman.hub.reply_grammar import BLOCK_DELTAS
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
 
-_TEXT_DELTAS: tuple[type[TextDelta] | type[ReasoningDelta] | type[ArgumentsDelta], ...] = (
-    TextDelta,
-    ReasoningDelta,
-    ArgumentsDelta,
-)
+_TEXT_DELTAS: tuple[type[TextualDelta], ...] = (TextDelta, ReasoningDelta, ArgumentsDelta)
 #: The delta that carries text, for each kind of block that accepts one.
 _DELTA_OF_BLOCK = {
     kind: delta for kind, accepted in BLOCK_DELTAS.items() for delta in _TEXT_DELTAS if delta in accepted
@@ -53,7 +53,7 @@ _DELTA_OF_BLOCK = {
 
 
 class ReplyBuilder:
-    """Collects the events of one reply; `take()` returns those since the last call."""
+    """Collects the events of one reply; `take` and `take_runs` return those since the last call."""
 
     MAX_CHARACTERS = 256 * 1024 * 1024
     MAX_BLOCKS = 10_000
@@ -61,10 +61,10 @@ class ReplyBuilder:
     MAX_LOGPROBS = 200_000
 
     def __init__(self) -> None:
-        self._events: list[ReplyEvent] = []
+        self._events: ReadEvents = []
         self._open: dict[int, ReplyBlock] = {}
         #: The delta for text, for each open block that accepts one.
-        self._deltas: dict[int, type[TextDelta] | type[ReasoningDelta] | type[ArgumentsDelta]] = {}
+        self._deltas: dict[int, type[TextualDelta]] = {}
         #: The tokens of open texts.
         self._logprobs: dict[int, list[TokenLogprob]] = {}
         self._scored = 0
@@ -78,6 +78,10 @@ class ReplyBuilder:
 
     def take(self) -> list[ReplyEvent]:
         """The events since the last call."""
+        return expand_runs(self.take_runs())
+
+    def take_runs(self) -> ReadEvents:
+        """The events since the last call, with runs of deltas as they are."""
         events = self._events
         self._events = []
         return events
@@ -122,13 +126,12 @@ class ReplyBuilder:
             self.has_answer = True
         self._events.append(ReasoningDelta(index, text, part) if part else delta(index, text))
 
-    def append_all(self, index: int, texts: Sequence[str]) -> None:
-        """Add several texts to an open block, as so many calls of `append` would."""
-        if len(texts) == 1:
-            self.append(index, texts[0])
-            return
+    def append_run(self, index: int, texts: list[str], characters: int) -> None:
+        """Add several texts to an open block, as so many calls of `append` would. They become one run.
+
+        `characters`: those of all texts.
+        """
         delta = self._deltas.get(index)
-        characters = sum(map(len, texts))
         if delta is None or self._characters + characters > self.MAX_CHARACTERS:
             for text in texts:
                 self.append(index, text)
@@ -136,7 +139,10 @@ class ReplyBuilder:
         self._characters += characters
         if delta is TextDelta and characters:
             self.has_answer = True
-        self._events += [delta(index, text) for text in texts if text]
+        if "" in texts:
+            texts = [text for text in texts if text]
+        if texts:
+            self._events.append(DeltaRun(delta, index, texts))
 
     def _count(self, characters: int) -> None:
         self._characters += characters

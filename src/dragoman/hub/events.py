@@ -148,7 +148,41 @@ ReplyEvent: TypeAlias = (
     | ReplyFailed
 )
 
+#: The deltas that consist of a text.
+TextualDelta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta
+
 #: The kinds of event that extend an open block. Most events of a long reply are deltas.
 DELTAS: frozenset[type] = frozenset(get_args(Delta))
 #: All kinds of event.
 EVENT_KINDS: frozenset[type] = frozenset(get_args(ReplyEvent))
+
+
+class DeltaRun(msgspec.Struct, frozen=True, gc=False):
+    """Consecutive deltas of one kind for one block: `texts` has the text of each, and none is empty.
+
+    A reader gives a run instead of events if many similar chunks arrive together: a run is read, checked and
+    written in a few steps. It means the same as the events of `expand`.
+    """
+
+    kind: type[TextualDelta]
+    index: int
+    texts: list[str]
+
+    def expand(self) -> list[ReplyEvent]:
+        kind, index = self.kind, self.index
+        return [kind(index, text) for text in self.texts]
+
+
+#: What a reader has read: events, some of them as runs.
+ReadEvents: TypeAlias = list[ReplyEvent | DeltaRun]
+
+
+def expand_runs(events: ReadEvents) -> list[ReplyEvent]:
+    """The events, with each run as its single deltas."""
+    expanded: list[ReplyEvent] = []
+    for event in events:
+        if isinstance(event, DeltaRun):
+            expanded += event.expand()
+        else:
+            expanded.append(event)
+    return expanded

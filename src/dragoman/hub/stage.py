@@ -5,6 +5,7 @@ that are open at the same time without a rule. `BlockNumbers` numbers the blocks
 order.
 """
 
+from collections.abc import Callable
 from typing import Literal, Protocol, assert_never
 
 import msgspec
@@ -16,6 +17,7 @@ from dragoman.hub.events import (
     BlockClosed,
     BlockOpened,
     CitationAdded,
+    DeltaRun,
     ReasoningDelta,
     ReplyEvent,
     ReplyFailed,
@@ -39,6 +41,16 @@ class Stage(Protocol):
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]: ...
 
+
+#: A stage that handles texts may offer, as its attribute `skim`, a cheap test: `feed` returns a text
+#: unchanged if the test holds. It is valid until the next event that is no delta. A text that passes the test
+#: also passes it in pieces.
+Skim = Callable[[str], bool]
+
+
+#: A stage may offer, as its attribute `feed_run`, a way to take a run of deltas at once. It returns the texts
+#: that go on: those of the run, or none. If it returns None, it has taken nothing: feed each delta.
+FeedRun = Callable[[DeltaRun], list[str] | None]
 
 _NOTHING: frozenset[type] = frozenset()
 #: The events that name a block by its number.

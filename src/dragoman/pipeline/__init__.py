@@ -16,7 +16,8 @@ must be known or changed. `build_target_request` makes the request for one targe
 
 `ReplyPipeline` (reply) takes pieces of the upstream's reply and gives output for the client's transport.
 `TranslatedReply` reads, changes and writes; `ForwardedReply` (forwarded) passes the upstream's events on and
-reads only what the tally needs. Output is a sequence of frames, or the upstream's own events. The
+reads only what the tally needs. A run of similar deltas is passed and written as one value if no stage must
+see each of them. Output is a sequence of frames, some of them as runs, or the upstream's own events. The
 transport (transports) makes bytes of it: server-sent events or a JSON array. A whole reply takes the same
 way: it is exploded into frames and collected into a body at the end, so streamed and whole replies agree.
 

@@ -12,7 +12,7 @@ from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.interfaces import StreamReader
 from dragoman.dialects.reply_patch import ReplyPatch
 from dragoman.hub.errors import DragomanError
-from dragoman.hub.events import ReplyEvent, ReplyFailed
+from dragoman.hub.events import DeltaRun, ReplyEvent, ReplyFailed
 from dragoman.hub.tally import TALLY_EVENTS, Tally
 from dragoman.wire.fields import decode
 from dragoman.wire.sse import (
@@ -120,7 +120,7 @@ class ForwardedReply:
         if 2 <= middle < len(events):
             self._read(events[:middle])
             return self._read(events[middle:])
-        self._add_to_tally(self._reader.feed(events))
+        self._add_to_tally(self._reader.feed_runs(events))
         self._ending.note(events)
         return None
 
@@ -227,9 +227,9 @@ class ForwardedReply:
             begun.clear()
         return events
 
-    def _add_to_tally(self, events: list[ReplyEvent]) -> None:
+    def _add_to_tally(self, events: Iterable[ReplyEvent | DeltaRun]) -> None:
         for event in events:
-            if type(event) in TALLY_EVENTS:
+            if type(event) in TALLY_EVENTS and not isinstance(event, DeltaRun):
                 self.tally.add(event)
 
     def _write_ending(self, failed: ReplyFailed) -> Frames:

@@ -10,25 +10,40 @@ A translated reply is always a legal stream: what a stage or a faulty upstream b
 and becomes a failed ending in the client's dialect.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 from dragoman.dialects.frames import TOO_DEEP
-from dragoman.dialects.interfaces import ClientContext, Json, StreamReader, StreamWriter, UpstreamContext
+from dragoman.dialects.interfaces import (
+    ClientContext,
+    Json,
+    StreamReader,
+    StreamWriter,
+    UpstreamContext,
+    WriteRun,
+)
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
 from dragoman.hub.errors import DragomanError
-from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed, ReplyFinished, TextDelta
+from dragoman.hub.events import (
+    DELTAS,
+    DeltaRun,
+    ReadEvents,
+    ReplyEvent,
+    ReplyFailed,
+    ReplyFinished,
+    TextDelta,
+)
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.request import Request
-from dragoman.hub.stage import CallOrder, Sequencer, Stage
+from dragoman.hub.stage import CallOrder, FeedRun, Sequencer, Skim, Stage
 from dragoman.hub.tally import TALLY_EVENTS, Tally
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.providers.profile import TargetFacts
-from dragoman.wire.sse import Frame, Output
+from dragoman.wire.sse import Frame, FrameRun, FrameRuns, Output
 
 
 class ReplyPipeline(Protocol):
@@ -113,9 +128,8 @@ class ReplyRounds(Protocol):
         ...
 
 
-#: A stage that handles texts may offer, as its attribute `skim`, a cheap test: `feed` returns a text
-#: unchanged if the test holds. It is valid until the next event that is no delta.
-Skim = Callable[[str], bool]
+#: What the events of one read become. It grows while they pass.
+Parts = list[Frame | FrameRun]
 
 
 @runtime_checkable
@@ -155,6 +169,7 @@ class TranslatedReply:
         self._lasting: list[Stage] = [*stages, Sequencer(call_order)]
         self._rounds = rounds
         self._writer = writer
+        self._write_frames: WriteRun | None = getattr(writer, "write_run", None)
         self._checker = GrammarChecker()
         self.is_ended = False
         self.is_round_over = False
@@ -165,23 +180,23 @@ class TranslatedReply:
     def holds_for_a_time(self) -> bool:
         return any(isinstance(stage, TimedStage) and stage.holds_for_a_time for stage in self._stages)
 
-    def feed(self, data: bytes) -> list[Frame]:
-        return [] if self.is_ended else self._run(self._reader.feed(data))
+    def feed(self, data: bytes) -> Output:
+        return [] if self.is_ended else self._run(self._reader.feed_runs(data))
 
-    def feed_frames(self, frames: Iterable[Frame]) -> list[Frame]:
-        return [] if self.is_ended else self._run(self._reader.feed_frames(frames))
+    def feed_frames(self, frames: Iterable[Frame]) -> Output:
+        return [] if self.is_ended else self._run([*self._reader.feed_frames(frames)])
 
-    def close(self) -> list[Frame]:
-        return [] if self.is_ended else self._run(self._reader.close())
+    def close(self) -> Output:
+        return [] if self.is_ended else self._run([*self._reader.close()])
 
-    def fail(self, failure: ReplyFailed) -> list[Frame]:
+    def fail(self, failure: ReplyFailed) -> Output:
         if self.is_ended:
             return []
         if failure.ending == "truncated":
             # The connection is lost. A reply whose end marker has come is complete.
             events = self._reader.close()
             if events and type(events[-1]) is ReplyFinished:
-                return self._run(events)
+                return self._run([*events])
         return self._run([failure])
 
     def next_round(self) -> None:
@@ -190,15 +205,15 @@ class TranslatedReply:
             self._set_stages()
             self.is_round_over = self.is_ended
 
-    def resume(self) -> list[Frame]:
-        frames: list[Frame] = []
+    def resume(self) -> Output:
+        frames: Parts = []
         if self._rounds is not None:
             self._pass(self._rounds.take_events(), self._lasting, frames)
         self.is_round_over = True
-        return frames
+        return FrameRuns(frames)
 
-    def release_overdue(self) -> list[Frame]:
-        frames: list[Frame] = []
+    def release_overdue(self) -> Output:
+        frames: Parts = []
         for number, stage in enumerate(self._stages):
             if self.is_ended or not isinstance(stage, HoldingStage):
                 continue
@@ -206,15 +221,15 @@ class TranslatedReply:
                 self._pass([event], self._stages[number + 1 :], frames)
         self._update_handlers()
         self.is_round_over = self.is_ended or (self._rounds is not None and self._rounds.needs_next_round)
-        return frames
+        return FrameRuns(frames)
 
     def _set_stages(self) -> None:
         governance = self._rounds.build_stages() if self._rounds is not None else []
         self._stages: list[Stage] = [*governance, *self._lasting]
         self._update_handlers()
 
-    def _run(self, events: list[ReplyEvent]) -> list[Frame]:
-        frames: list[Frame] = []
+    def _run(self, events: ReadEvents) -> Output:
+        frames: Parts = []
         try:
             self._write_all(events, frames)
         except (DragomanError, RecursionError) as error:
@@ -225,45 +240,73 @@ class TranslatedReply:
             self.is_round_over = True
         elif self._rounds is not None:
             self.is_round_over = self._rounds.needs_next_round
-        return frames
+        return FrameRuns(frames)
 
-    def _write_all(self, events: list[ReplyEvent], frames: list[Frame]) -> None:
+    def _write_all(self, events: ReadEvents, frames: Parts) -> None:
         """Pass the events of one read through the stages and write the results to `frames`."""
-        check, write, stages = self._checker.check, self._writer.write, self._stages
-        # The block of the text before. Where one text is legal, so is the next, which needs no check.
-        block = -1
         for event in events:
             handlers = self._handlers.get(type(event))
-            if type(event) is TextDelta and (not handlers or (self._skim and self._skim(event.text))):
-                if event.index != block:
-                    check(event)
-                    block = event.index
-                frames += write(event)
-                continue
-            block = -1
-            if handlers is None:
+            if isinstance(event, DeltaRun):
+                self._write_run(event, frames)
+            elif handlers is None:
                 self._pass([event], self._stages, frames)
+            elif type(event) is TextDelta and self._skim and self._skim(event.text):
+                self._write_delta(event, (), frames)
             else:
-                for position in handlers:
-                    changed = stages[position].feed(event)
-                    # A delta that stays one delta does not change which stages handle deltas.
-                    if len(changed) != 1 or type(changed[0]) is not type(event):
-                        self._pass_changed(changed, position, frames)
-                        break
-                    event = changed[0]
-                else:
-                    check(event)
-                    frames += write(event)
-                    continue
+                self._write_delta(event, handlers, frames)
             if self.is_ended:
                 break
 
-    def _pass_changed(self, events: list[ReplyEvent], position: int, frames: list[Frame]) -> None:
+    def _write_delta(self, event: ReplyEvent, handlers: Sequence[int], frames: Parts) -> None:
+        """Pass a delta through the stages that handle its kind."""
+        kind = type(event)
+        for position in handlers:
+            changed = self._stages[position].feed(event)
+            # A delta that stays one delta does not change which stages handle deltas.
+            if len(changed) != 1 or type(changed[0]) is not kind:
+                return self._pass_changed(changed, position, frames)
+            event = changed[0]
+        self._checker.check(event)
+        frames += self._writer.write(event)
+        return None
+
+    def _write_run(self, run: DeltaRun, frames: Parts) -> None:
+        """Pass a run through the stages that handle its kind: as a whole, or delta by delta from one on."""
+        handlers = self._handlers[run.kind]
+        if run.kind is TextDelta and self._skim and self._skim("".join(run.texts)):
+            handlers = ()
+        for position in handlers:
+            feed_run: FeedRun | None = getattr(self._stages[position], "feed_run", None)
+            texts = feed_run(run) if feed_run else None
+            if texts is None:
+                return self._write_deltas(run, position, frames)
+            if not texts:
+                return None
+        self._checker.check(run.kind(run.index, run.texts[0]))
+        if self._write_frames is not None:
+            frames += self._write_frames(run)
+        else:
+            for event in run.expand():
+                frames += self._writer.write(event)
+        return None
+
+    def _write_deltas(self, run: DeltaRun, first: int, frames: Parts) -> None:
+        """Pass the deltas of a run one by one, from the stage at `first` on."""
+        handlers, later = None, []
+        for event in run.expand():
+            if self._handlers is not handlers:
+                handlers = self._handlers
+                later = [position for position in handlers[run.kind] if position >= first]
+            self._write_delta(event, later, frames)
+            if self.is_ended:
+                break
+
+    def _pass_changed(self, events: list[ReplyEvent], position: int, frames: Parts) -> None:
         """Continue after the stage at `position`: its events go through the later stages."""
         if events or self._stages[position].unchanged_kinds != self._unchanged_kinds[position]:
             self._pass(events, self._stages[position + 1 :], frames)
 
-    def _pass(self, events: list[ReplyEvent], stages: Sequence[Stage], frames: list[Frame]) -> None:
+    def _pass(self, events: list[ReplyEvent], stages: Sequence[Stage], frames: Parts) -> None:
         """Pass events through `stages` and write the result to `frames`. Updates the handlers of deltas."""
         for stage in stages:
             if len(events) == 1:
@@ -275,7 +318,7 @@ class TranslatedReply:
         for event in events:
             self._write(event, frames)
 
-    def _write(self, event: ReplyEvent, frames: list[Frame]) -> None:
+    def _write(self, event: ReplyEvent, frames: Parts) -> None:
         self._checker.check(event)
         frames += self._writer.write(event)
         if type(event) in TALLY_EVENTS:

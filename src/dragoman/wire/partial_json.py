@@ -95,6 +95,13 @@ class JsonPrefix:
         #: The beginning of an escape. It is read again with the text that follows.
         self._escape = ""
 
+    def copy(self) -> "JsonPrefix":
+        """A prefix of its own with the same text so far."""
+        copied = JsonPrefix()
+        copied.is_broken, copied.kind, copied._state = self.is_broken, self.kind, self._state
+        copied._stack, copied._escape = [*self._stack], self._escape
+        return copied
+
     @property
     def is_empty(self) -> bool:
         """Whether the text has only white space so far."""

@@ -33,6 +33,41 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 Frames = tuple[Frame, ...]
 
 
+class FrameRun(msgspec.Struct, frozen=True, gc=False):
+    """Frames with one name whose data differs only in one JSON value.
+
+    `values` has these values, at least one, each with a line end.
+    """
+
+    event: str
+    head: bytes
+    values: bytes
+    tail: bytes
+
+    def expand(self) -> list[Frame]:
+        event, head, tail = self.event, self.head, self.tail
+        return [Frame(event, head + value + tail) for value in self.values.split(b"\n")[:-1]]
+
+
+class FrameRuns:
+    """Frames of our own, some of them as runs. Iteration gives single frames."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Sequence[Frame | FrameRun]) -> None:
+        self.parts = parts
+
+    def __iter__(self) -> Iterator[Frame]:
+        for part in self.parts:
+            if isinstance(part, Frame):
+                yield part
+            else:
+                yield from part.expand()
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+
 class RawEvents:
     """Whole server-sent events as an upstream sent them, perhaps followed by frames of our own.
 
@@ -56,7 +91,7 @@ class RawEvents:
 
 
 #: What a reply pipeline gives to a transport for one piece of the upstream's reply.
-Output = Sequence[Frame] | RawEvents
+Output = Sequence[Frame] | FrameRuns | RawEvents
 
 
 def join_frames(parts: Iterable[Frames]) -> Frames:
@@ -87,8 +122,18 @@ def encode_sse(output: Output) -> bytes:
     if not output:
         return b""
     prefixes = _PREFIXES
+    if isinstance(output, FrameRuns):
+        return b"".join([_encode_part(part) for part in output.parts])
     # One concatenation per frame: formatting each frame takes three times as long.
     return b"\n\n".join([prefixes[frame.event] + frame.data for frame in output]) + b"\n\n"
+
+
+def _encode_part(part: Frame | FrameRun) -> bytes:
+    if isinstance(part, Frame):
+        return _PREFIXES[part.event] + part.data + b"\n\n"
+    start, end = _PREFIXES[part.event] + part.head, part.tail + b"\n\n"
+    # The last value has a line end, too: what replaces it ends with a beginning too many.
+    return start + part.values.replace(b"\n", end + start)[: -len(start)]
 
 
 class _EventPrefixes(dict[str, bytes]):

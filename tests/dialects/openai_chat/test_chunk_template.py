@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.dialects.openai_chat.stream_blocks import ChunkTemplate, TextChange
+from dragoman.wire.sse import Frame
 from tests.dialects.openai_chat.replies import DONE, call, calls, chunk, events_of, finish
 
 TEXTS = st.text(max_size=8) | st.sampled_from(
@@ -63,8 +65,8 @@ def test_a_chunk_with_another_text_is_taken_without_being_decoded(data: bytes) -
     repetition = learned(data, heard)
     before, _, after = data.rpartition(b"one")
     two = before + rb"two\n" + after
-    assert repetition.take(two, repetition.payload)
-    assert repetition.take(b"data: " + two + b"\n\n", repetition.event)
+    assert repetition.take_run([Frame("", two)], 0)
+    assert repetition.take_events(b"data: " + two + b"\n\n")
     assert heard == ["two\n", "two\n"]
 
 
@@ -84,33 +86,44 @@ def test_a_chunk_with_another_text_is_taken_without_being_decoded(data: bytes) -
 def test_a_chunk_that_differs_elsewhere_is_not_taken(other: bytes) -> None:
     heard: list[str] = []
     template = learned(b'{"a":1,"content":"one","b":[]}', heard)
-    assert not template.take(other, template.payload)
-    assert not template.take(b"data: " + other + b"\n\n", template.event)
+    assert not template.take_run([Frame("", other)], 0)
+    assert not template.take_events(b"data: " + other + b"\n\n")
     assert heard == []
 
 
-def test_two_events_or_a_part_of_one_are_no_event_of_the_template() -> None:
+def test_a_part_of_an_event_is_no_event_of_the_template() -> None:
     heard: list[str] = []
     data = b'{"content":"one"}'
     template = learned(data, heard)
     event = b"data: " + data + b"\n\n"
-    for other in (event + event, event[:-1], event[1:], data, b"event: x\n" + event):
-        assert not template.take(other, template.event)
+    for other in (b"", event[:-1], event[:-2], event[1:], data, b"event: x\n" + event, event[:-1] + b"x"):
+        assert not template.take_events(other)
     assert heard == []
+
+
+@pytest.mark.parametrize(
+    "rest", [b"", b"data: [DONE]\n\n", b'data: {"content":"th', b": ping\n\n", b"\n", b"data: "]
+)
+def test_events_that_fit_are_taken_up_to_the_first_that_does_not(rest: bytes) -> None:
+    heard: list[str] = []
+    template = learned(b'{"content":"one"}', heard)
+    run = b"".join(b'data: {"content":"%b"}\n\n' % text for text in (b"a", b"", b"\\n", b"\xc3\xa9"))
+    assert template.take_events(run + rest) == len(run)
+    assert heard == ["a", "", "\n", "é"]
 
 
 def test_a_text_that_stands_elsewhere_is_not_learned() -> None:
     heard: list[str] = []
     data = b'{"content":"one","b":{"content":"one"}}'
     template = learned(data, heard)
-    assert not template.take(data, template.payload)
+    assert not template.take_run([Frame("", data)], 0)
 
 
 def test_a_text_whose_block_has_ended_is_left_to_the_long_way() -> None:
     heard: list[str] = []
     data = b'{"content":"one"}'
     template = learned(data, heard, accepts=False)
-    assert not template.take(data, template.payload)
+    assert not template.take_run([Frame("", data)], 0)
 
 
 def test_chunks_that_never_repeat_are_not_looked_at_for_ever() -> None:
@@ -122,6 +135,21 @@ def test_chunks_that_never_repeat_are_not_looked_at_for_ever() -> None:
         repetition.learn(msgspec.json.encode(payload), payload, change_of(payload, heard))
         tries += 1
         assert tries < 100
+
+
+@given(
+    said=st.lists(DELTAS | st.just({"role": "assistant"}), max_size=40),
+    ends=st.sampled_from([b"\n\n", b"\r\n\r\n", b"\n: ping\n\n"]),
+    data=st.data(),
+)
+def test_where_a_reply_is_cut_changes_nothing(
+    said: list[dict[str, object]], ends: bytes, data: st.DataObject
+) -> None:
+    pieces = [*BEGINNING, *map(chunk, said), finish("tool_calls"), DONE]
+    whole = b"".join(pieces).replace(b"\n\n", ends)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)), max_size=12)))
+    read = [whole[start:end] for start, end in pairwise([0, *cuts, len(whole)])]
+    assert events_of(*read) == events_of(*[whole[at : at + 1] for at in range(len(whole))])
 
 
 FRAGMENTS = st.lists(

@@ -5,6 +5,7 @@ of the block reads `started` after its close. Frames of deltas are byte template
 stream consists of them.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -15,10 +16,11 @@ from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import Citation, Reasoning, ToolCall
 from dragoman.hub.seal import Seal, SealedItem, is_envelope, write_envelope
 from dragoman.wire.fields import encode
-from dragoman.wire.sse import Frame, Frames
+from dragoman.wire.sse import Frame, FrameRun, Frames, join_frames
 
 #: For plain strings, which can always be encoded. Nested untrusted values go through `encode`.
 _encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 #: Clients require a signature on every thinking block; this one means that there is none.
 EMPTY_ENVELOPE = write_envelope(())
@@ -35,6 +37,11 @@ def start_frame(index: int, block: Json) -> Frames:
 
 def delta_frame(data: bytes) -> Frames:
     return (Frame("content_block_delta", data),)
+
+
+def delta_run(head: bytes, texts: Sequence[str]) -> FrameRun:
+    """The frames of deltas that differ only in their texts."""
+    return FrameRun("content_block_delta", head, _encode_lines(texts), b"}}")
 
 
 def stop_frame(index: int) -> Frames:
@@ -60,6 +67,10 @@ class OpenBlock(Protocol):
 
     def grow(self, text: str, part: int = 0) -> Frames: ...
 
+    def grow_by(self, texts: Sequence[str]) -> Sequence[Frame | FrameRun]:
+        """The frames of several texts, none of them empty."""
+        ...
+
     def cite(self, citation: Citation) -> Frames: ...
 
     def seal(self, seal: Seal) -> None: ...
@@ -75,6 +86,9 @@ class UnwrittenBlock:
     started = False
 
     def grow(self, text: str, part: int = 0) -> Frames:
+        return ()
+
+    def grow_by(self, texts: Sequence[str]) -> Sequence[Frame | FrameRun]:
         return ()
 
     def cite(self, citation: Citation) -> Frames:
@@ -108,6 +122,10 @@ class TextBlock:
         # Not `delta_frame`: most frames of a stream are written here, and a call costs as much as the rest.
         piece = (Frame("content_block_delta", self._growth + _encode(text) + b"}}"),)
         return piece if self.started else self._begin() + piece
+
+    def grow_by(self, texts: Sequence[str]) -> Sequence[Frame | FrameRun]:
+        begun = () if self.started else self._begin()
+        return *begun, delta_run(self._growth, texts)
 
     def _begin(self) -> Frames:
         self.started = True
@@ -157,6 +175,12 @@ class ThinkingBlock:
                 return begun + delta_frame(self._growth + _encode(text_after_gap) + b"}}")
         self._parts[-1].append(text)
         return begun + delta_frame(self._growth + _encode(text) + b"}}")
+
+    def grow_by(self, texts: Sequence[str]) -> Sequence[Frame | FrameRun]:
+        # The first text may begin a part.
+        first, rest = self.grow(texts[0]), texts[1:]
+        self._parts[-1] += rest
+        return (*first, delta_run(self._growth, rest)) if rest else first
 
     def _begin(self) -> Frames:
         self.started = True
@@ -216,6 +240,9 @@ class CallBlock:
     def grow(self, text: str, part: int = 0) -> Frames:
         return delta_frame(self._growth + _encode(text) + b"}}") if text else ()
 
+    def grow_by(self, texts: Sequence[str]) -> Sequence[Frame | FrameRun]:
+        return (delta_run(self._growth, texts),)
+
     def cite(self, citation: Citation) -> Frames:
         return ()
 
@@ -236,6 +263,9 @@ class FreeTextCallBlock(CallBlock):
 
     def grow(self, text: str, part: int = 0) -> Frames:
         return super().grow(_encode(text)[1:-1].decode())
+
+    def grow_by(self, texts: Sequence[str]) -> Sequence[Frame | FrameRun]:
+        return join_frames(map(self.grow, texts))
 
     def close(self) -> Frames:
         return super().grow('"}') + super().close()

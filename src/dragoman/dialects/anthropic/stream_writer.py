@@ -4,7 +4,7 @@ The order of events is fixed by construction: one `message_start`, blocks one af
 without gaps, then `message_delta` and `message_stop`, or one `error` and nothing after it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dragoman.dialects.anthropic.errors import write_error
@@ -39,6 +39,7 @@ from dragoman.hub.events import (
     BlockClosed,
     BlockOpened,
     CitationAdded,
+    DeltaRun,
     ReasoningDelta,
     ReplyEvent,
     ReplyFailed,
@@ -50,7 +51,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Seal, SealedItem, is_envelope, write_envelope
 from dragoman.hub.usage import Usage
-from dragoman.wire.sse import Frame, Frames, join_frames
+from dragoman.wire.sse import Frame, FrameRun, Frames, join_frames
 
 #: For upstreams that report no usage: text and code have about four characters per token.
 CHARACTERS_PER_TOKEN = 4
@@ -82,6 +83,10 @@ class AnthropicStreamWriter:
 
     def write(self, event: ReplyEvent) -> Frames:
         return _HANDLERS[type(event)](self, event)
+
+    def write_run(self, run: DeltaRun) -> Sequence[Frame | FrameRun]:
+        self._characters += sum(map(len, run.texts))
+        return self._block.grow_by(run.texts)
 
     def _on_reply_started(self, event: ReplyStarted) -> Frames:
         context = self._context

@@ -8,7 +8,6 @@ for it, and a call that skips an index waits for the call before it, as long as 
 """
 
 from bisect import insort_right
-from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -147,13 +146,19 @@ class CallAssembler:
             return None
         return TextChange(function, "arguments", partial(self._continue, (0, index), call))
 
-    def _continue(self, slot: tuple[int, int], call: PendingChatCall, texts: Sequence[str]) -> bool:
+    def _continue(self, slot: tuple[int, int], call: PendingChatCall, texts: list[str]) -> bool:
         if self._slots.get(slot) is not call:
             return False
         self._last = call
+        texts = [text for text in texts if text]
+        characters = sum(map(len, texts))
+        if len(texts) > 1 and self._builder.is_open(call.block) and call.size + characters <= WATCHED:
+            call.size += characters
+            call.pieces += texts
+            self._builder.append_run(call.block, texts, characters)
+            return True
         for text in texts:
-            if text:
-                self._append(call, text)
+            self._append(call, text)
         return True
 
     def feed_legacy(self, value: dict[str, object], choice: int) -> None:

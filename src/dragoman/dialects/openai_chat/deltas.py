@@ -4,7 +4,6 @@ One block other than a call is open at a time, the current block. A delta of ano
 the next. Calls are open beside the current block.
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 from dragoman.dialects.interfaces import Json, UpstreamContext
@@ -100,13 +99,18 @@ class DeltaReader:
         calls = delta.get("tool_calls")
         return self.calls.find_change(calls[0]) if isinstance(calls, list) and len(calls) == 1 else None
 
-    def _continue(self, block: int, texts: Sequence[str]) -> bool:
+    def _continue(self, block: int, texts: list[str]) -> bool:
         current = self.current
         if current.block != block:
             return False
+        if len(texts) == 1:
+            characters = len(texts[0])
+            self._builder.append(block, texts[0])
+        else:
+            characters = sum(map(len, texts))
+            self._builder.append_run(block, texts, characters)
         if current.kind is Text:
-            self.visible += len(texts[0]) if len(texts) == 1 else sum(map(len, texts))
-        self._builder.append_all(block, texts)
+            self.visible += characters
         return True
 
     def append_text(self, kind: type[Text] | type[Refusal], text: str) -> None:

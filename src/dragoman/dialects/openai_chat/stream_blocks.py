@@ -8,9 +8,9 @@ written together with the text. A call keeps its number in the client's list. `C
 around a delta once per reply, and the delta each time.
 """
 
-import sys
 from collections.abc import Callable, Sequence
-from itertools import islice
+from io import BytesIO
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -29,8 +29,7 @@ GOOGLE_ISSUERS = frozenset(("gemini", NAME))
 DONE: Frames = (Frame("", b"[DONE]"),)
 
 _decode = msgspec.json.Decoder().decode
-_decode_text = msgspec.json.Decoder(str).decode
-_decode_texts = msgspec.json.Decoder(list[str]).decode
+_decode_texts = msgspec.json.Decoder(str).decode_lines
 _encode = msgspec.json.Encoder().encode
 
 #: How often a template is learned per reply. A reply whose chunks differ elsewhere gains nothing from more.
@@ -218,69 +217,81 @@ class TextChange(NamedTuple):
 
     holder: Json
     field: str
-    take: Callable[[Sequence[str]], bool]
-
-
-class ChunkShape(NamedTuple):
-    """The bytes around the text of a chunk. `text` is the position of the text, with its quotes."""
-
-    before: bytes
-    after: bytes
-    least: int
-    text: slice
-
-
-#: The shape before one is learned: no bytes fit.
-_NO_SHAPE = ChunkShape(b"\n", b"\n", sys.maxsize, slice(0))
+    take: Callable[[list[str]], bool]
 
 
 class ChunkTemplate:
-    """The bytes around the text of the last learned chunk. `take` and `take_run` read texts of equal chunks.
+    """The bytes around the text of the last learned chunk. The `take` methods read texts of equal chunks.
 
     Most chunks of a reply have the same bytes except for one JSON string. If the bytes before and after the
     string are the same, then the chunk has the same meaning with another text, and is not decoded again.
-    `payload` is the shape of the chunk alone, `event` the shape of the server-sent event that holds it. A
-    JSON string has no line break, so bytes that fit `event` are exactly one event.
     """
 
-    __slots__ = ("_take", "_tries", "event", "payload")
+    __slots__ = ("_after", "_before", "_take", "_tries")
 
     def __init__(self) -> None:
-        self.payload = self.event = _NO_SHAPE
-        self._take: Callable[[Sequence[str]], bool] = _take_nothing
+        #: The bytes of the chunk before and after its text, with the quotes. Before one is learned, none fit.
+        self._before = self._after = b"\n"
+        self._take: Callable[[list[str]], bool] = _take_nothing
         self._tries = MOST_TRIES
 
-    def take(self, data: bytes, shape: ChunkShape) -> bool:
-        """Whether these bytes fit the shape and their text was taken."""
-        before, after, least, position = shape
-        if not data.startswith(before) or not data.endswith(after) or len(data) < least:
-            return False
-        try:
-            text = _decode_text(data[position])
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return False
-        return self._take((text,))
+    def take_events(self, data: bytes) -> int:
+        """Take the texts of the events at the beginning of `data` that fit. Returns their size in bytes.
+
+        `data` begins between two events.
+        """
+        before, after = b"data: " + self._before, self._after + b"\n\n"
+        if not data.startswith(before):
+            return 0
+        # Every other line is blank. What follows the last blank one may be the beginning of an event.
+        # A file of bytes finds its lines in a third of the time of `split`.
+        lines = BytesIO(data).readlines()
+        text = slice(len(before), 1 - len(after))
+        raws = [line[text] for line in lines[: len(lines) & ~1 : 2]]
+        fitting = self._write_events(raws)
+        if not data.startswith(fitting):
+            # Not all events fit.
+            raws = raws[: self._count_fitting([line[6:-1] for line in lines[::2]])]
+            fitting = self._write_events(raws)
+        return len(fitting) if raws and data.startswith(fitting) and self._take_texts(raws) else 0
+
+    def _write_events(self, raws: list[bytes]) -> bytes:
+        """The events with these texts."""
+        before, after = b"data: " + self._before, self._after + b"\n\n"
+        return (
+            (after + before).join([before + raws[0], *raws[1:-1], raws[-1] + after])
+            if raws[1:]
+            else before + b"".join(raws) + after
+        )
 
     def take_run(self, frames: Sequence[Frame], start: int) -> int:
-        """Take the texts of the frames from `start` on that fit the shape. Returns their number."""
-        before, after, least, position = self.payload
-        texts: list[bytes] = []
-        for frame in islice(frames, start, None):
-            data = frame.data
-            if frame.event or not data.startswith(before) or not data.endswith(after) or len(data) < least:
+        """Take the texts of the frames from `start` on that fit. Returns their number."""
+        chunks = [frame.data for frame in takewhile(_has_no_name, islice(frames, start, None))]
+        text = slice(len(self._before), -len(self._after))
+        raws = [chunk[text] for chunk in chunks[: self._count_fitting(chunks)]]
+        if not raws or self._take_texts(raws):
+            return len(raws)
+        return int(len(raws) > 1 and self._take_texts(raws[:1]))
+
+    def _count_fitting(self, chunks: list[bytes]) -> int:
+        """How many chunks fit, from the first on."""
+        before, after = self._before, self._after
+        least = len(before) + len(after)
+        count = 0
+        for chunk in chunks:
+            if not chunk.startswith(before) or not chunk.endswith(after) or len(chunk) < least:
                 break
-            texts.append(data[position])
-        if len(texts) < 2:
-            return int(bool(texts) and self.take(frames[start].data, self.payload))
-        joined = b",".join(texts)
+            count += 1
+        return count
+
+    def _take_texts(self, raws: list[bytes]) -> bool:
+        """Take texts in their JSON form, without their quotes. False if one of them is no JSON text."""
         try:
-            decoded = _decode_texts(b"[%b]" % joined)
+            texts = _decode_texts(b'"' + b'"\n"'.join(raws) + b'"')
         except (msgspec.DecodeError, UnicodeDecodeError):
-            decoded = []
-        # A backslash before the last quote would join two texts, so every text counts by itself.
-        if len(decoded) != len(texts) or b'\\",' in joined:
-            return int(self.take(frames[start].data, self.payload))
-        return len(texts) if self._take(decoded) else 0
+            return False
+        # No text goes over a line break, so a text that contains a quote makes more texts than there are.
+        return len(texts) == len(raws) and self._take(texts)
 
     @property
     def can_learn(self) -> bool:
@@ -303,18 +314,15 @@ class ChunkTemplate:
         holder[field] = text
         if is_there:
             self._take = take
-            self.payload = _build_shape(before, b'"' + after)
-            self.event = _build_shape(b"data: " + before, b'"' + after + b"\n\n")
-            if b"\n" in before or b"\n" in after:
-                self.event = _NO_SHAPE
+            self._before, self._after = before, b'"' + after
 
 
-def _take_nothing(texts: Sequence[str]) -> bool:
+def _take_nothing(texts: list[str]) -> bool:
     return False
 
 
-def _build_shape(before: bytes, after: bytes) -> ChunkShape:
-    return ChunkShape(before, after, len(before) + len(after), slice(len(before) - 1, 1 - len(after) or None))
+def _has_no_name(frame: Frame) -> bool:
+    return not frame.event
 
 
 def _decodes_to(data: bytes, payload: Json) -> bool:

@@ -37,6 +37,9 @@ STOP_STRING_FIELDS = ("stop_reason", "matched_stop")
 #: The field in which OpenRouter repeats the reason of the provider; `finish_reason` may be a plain `stop`.
 NATIVE_REASON = "native_finish_reason"
 
+#: How many events of one read are read one by one. Those behind them are read together.
+MOST_SINGLE_EVENTS = 16
+
 #: The number of further answers (`n` > 1), which are kept in memory until the end.
 MOST_ALTERNATIVES = 128
 
@@ -62,10 +65,20 @@ class ChatStreamReader(FrameReader):
         self._rest = ChoiceAccumulator(UpstreamProtocolError)
 
     def _read_data(self, data: bytes) -> None:
-        # Most reads are one event of the learned template: it needs no frame.
-        template = self._template
-        if len(data) > LIMIT or not self._sse.is_between_events or not template.take(data, template.event):
-            super()._read_data(data)
+        # Most events fit the learned template and need no frames. The others are read one by one, so that
+        # events behind them can fit again.
+        left = MOST_SINGLE_EVENTS if len(data) <= LIMIT else 0
+        while data and left and not self.builder.is_ended:
+            taken = self._template.take_events(data) if self._sse.is_between_events else 0
+            if not taken:
+                left -= 1
+                taken = data.find(b"\n\n") + 2
+                if taken < 2:
+                    break
+                self._read_frames(self._sse.feed(data[:taken]))
+            data = data[taken:]
+        if data and not self.builder.is_ended:
+            self._read_frames(self._sse.feed(data))
 
     def _read_frames(self, frames: Iterable[Frame]) -> None:
         frames = list(frames)
