@@ -5,10 +5,10 @@ Each query runs on a thread with a connection of its own, so that a long one del
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -187,7 +187,7 @@ async def _get_sums(request: AdminRequest) -> object:
 
 
 async def _get_now(request: AdminRequest) -> object:
-    return {"exchanges": _list_open(request.state)}
+    return {"exchanges": await _list_all_open(request.state)}
 
 
 async def _get_live(request: AdminRequest) -> object:
@@ -196,6 +196,19 @@ async def _get_live(request: AdminRequest) -> object:
 
 async def stream_live(state: ServerState) -> AsyncIterator[Frame]:
     """Events: `turn` for each turn that is written, `now` with the open exchanges, once a second if any."""
+    was_idle = False
+    async with aclosing(_follow_file(state) if state.siblings else _follow_recorder(state)) as turns:
+        async for rows in turns:
+            for row in rows:
+                yield Frame("turn", encode(row))
+            exchanges = await _list_all_open(state)
+            if exchanges or not was_idle:
+                yield Frame("now", encode({"exchanges": exchanges}))
+            was_idle = not exchanges
+
+
+async def _follow_recorder(state: ServerState) -> AsyncGenerator[Sequence[Row], None]:
+    """The turns that this process writes, as they are written, and nothing at least every `TICK` seconds."""
     queue: asyncio.Queue[Row] = asyncio.Queue(MAX_WAITING)
 
     def add(row: Row) -> None:
@@ -204,24 +217,51 @@ async def stream_live(state: ServerState) -> AsyncIterator[Frame]:
 
     listeners = state.recorder.listeners if state.recorder is not None else set()
     listeners.add(add)
-    was_idle = False
     try:
+        yield ()
         while not state.exchanges.is_closing:
-            exchanges = _list_open(state)
-            if exchanges or not was_idle:
-                yield Frame("now", encode({"exchanges": exchanges}))
-            was_idle = not exchanges
+            rows: list[Row] = []
             with suppress(TimeoutError):
-                yield Frame("turn", encode(await asyncio.wait_for(queue.get(), TICK)))
+                rows = [await asyncio.wait_for(queue.get(), TICK)]
             while not queue.empty():
-                yield Frame("turn", encode(queue.get_nowait()))
+                rows.append(queue.get_nowait())
+            yield rows
     finally:
         listeners.discard(add)
 
 
-def _list_open(state: ServerState) -> list[Mapping[str, object]]:
-    """The open exchanges with their sessions, the oldest first."""
-    found: list[Mapping[str, object]] = []
+async def _follow_file(state: ServerState) -> AsyncGenerator[Sequence[Row], None]:
+    """The turns that all workers write, every `TICK` seconds."""
+    file = state.recorder.file if state.recorder is not None else None
+    last = 0
+    if file is not None:
+        latest = partial(list_turns, condition=Condition("1"), limit=1, is_descending=True)
+        last = max((row["id"] for row in await asyncio.to_thread(open_records, file, latest)), default=0)
+    yield ()
+    while not state.exchanges.is_closing:
+        await asyncio.sleep(TICK)
+        if file is None:
+            yield ()
+            continue
+        later = partial(list_turns, condition=Condition("id > ?", (last,)), limit=MAX_WAITING)
+        rows = await asyncio.to_thread(open_records, file, later)
+        last = max((row.pop("id") for row in rows), default=last)
+        yield rows
+
+
+async def _list_all_open(state: ServerState) -> list[Mapping[str, Any]]:
+    """The open exchanges of all workers, the oldest first."""
+    found = _list_open(state)
+    if state.siblings is not None:
+        for other in await state.siblings.ask_json("GET", f"{_RECORDS}/now"):
+            found += other["exchanges"]
+        found.sort(key=lambda exchange: -exchange["seconds"])
+    return found
+
+
+def _list_open(state: ServerState) -> list[Mapping[str, Any]]:
+    """The open exchanges of this process with their sessions, the oldest first."""
+    found: list[Mapping[str, Any]] = []
     for exchange in sorted(state.exchanges, key=lambda exchange: exchange.started):
         tap = exchange.record.tap
         identity = tap.identity if tap is not None else None

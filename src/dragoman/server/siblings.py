@@ -105,6 +105,15 @@ def merge_status(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     merged["targets"] = _merge_rows([each["targets"] for each in reports], "target", _merge_target)
     merged["tools"] = _merge_rows([each["tools"] for each in reports], "target", _merge_tools)
     merged["sessions"] = merge_counts([each["sessions"] for each in reports])
+    records = [each["records"] for each in reports]
+    merged["records"] = {
+        **first["records"],
+        **{name: sum(each[name] for each in records) for name in ("written", "lost", "broken_prefixes")},
+        **{
+            name: next((each[name] for each in records if each.get(name)), "")
+            for name in ("error", "last_broken_prefix")
+        },
+    }
     return merged
 
 

@@ -1,0 +1,170 @@
+"""The page of the installed command in a real Chromium: a real Claude Code session, live; doctor; workers."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.cli.test_real_agents import BINARIES, CLIENTS, VARIABLES
+from tests.e2e.gateway import Gateway
+from tests.page.browser import Tab, browser
+from tests.page.sample_gateway import Model, Say
+from tests.page.test_screens import perform, show
+from tests.upstream.byte_server import eventually
+
+CONFIG = """\
+default = "local/qwen3-coder"
+[server]
+port = 0
+workers = {workers}
+[records]
+record = "bodies"
+[providers.local]
+dialect = "openai_chat"
+base_url = "{url}/v1"
+api_key = "sk-upstream-key-of-the-page"
+retries = 0
+"""
+CARDS = "document.querySelectorAll('.card').length"
+ROWS = "[...document.querySelectorAll('a.row')].map((row) => row.getAttribute('href'))"
+
+
+@asynccontextmanager
+async def served(folder: Path, workers: int = 1) -> AsyncIterator[tuple[Tab, Gateway, Model]]:
+    """A tab that shows the page of `dragoman serve`, and the model behind it."""
+    async with Model().serve() as model:
+        gateway = Gateway(CONFIG.format(url=model.url, workers=workers), folder)
+        await gateway.start()
+        try:
+            file = folder / ".local/state/dragoman/admin-token"
+            await eventually(file.exists)
+            token = file.read_text("utf-8").strip()
+            async with browser(folder) as tab:
+                await tab.visit(gateway.url)
+                await tab.until("document.activeElement.id === 'token'")
+                await tab.type(token)
+                await tab.press("Enter")
+                await tab.until("document.querySelector('now-screen h1')")
+                yield tab, gateway, model
+                assert [url for url in tab.requested if not url.startswith(gateway.url)] == []
+                assert [url for url in tab.requested if token in url] == []
+                assert await tab.run("violations") == []
+                assert (tab.errors, tab.dialogs) == ([], [])
+        finally:
+            model.gate.set()
+            await gateway.stop()
+
+
+@pytest.mark.rule("R86")
+def test_a_real_claude_code_session_appears_live(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "notes.txt").write_text("marigold and heliotrope\n", "utf-8")
+
+    async def work() -> None:
+        async with served(tmp_path) as (tab, gateway, model):
+            model.says = [
+                Say("I read the notes.", ("Bash", ('{"command": "cat no', 'tes.txt > copy.txt"}'))),
+                Say("The copy is made."),
+            ]
+            model.gate.clear()
+            agent = await asyncio.create_subprocess_exec(
+                *(str(BINARIES / "claude"), "-p", "Copy the notes.", "--dangerously-skip-permissions"),
+                cwd=project,
+                env={
+                    "PATH": f"{CLIENTS / 'bin'}:{BINARIES}:{os.environ['PATH']}",
+                    "HOME": str(tmp_path),
+                    "ANTHROPIC_BASE_URL": gateway.url,
+                    "ANTHROPIC_API_KEY": "any",
+                    **VARIABLES,
+                },
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+            # The model has begun its first reply and waits: the page shows the open exchange.
+            await tab.until("document.querySelector('.card')?.innerText.includes('claude-code')", 40)
+            await tab.until("document.querySelector('.card')?.innerText.includes('local/qwen3-coder')")
+            assert await tab.run(ROWS) == []
+            model.gate.set()
+            await tab.until(f"{ROWS}.length >= 2", 40)
+            assert agent.stdout is not None
+            printed = (await agent.stdout.read()).decode()
+            assert await agent.wait() == 0, printed
+            assert "The copy is made." in printed
+            assert (project / "copy.txt").read_text("utf-8") == "marigold and heliotrope\n"
+            await tab.until(f"{CARDS} === 0")
+
+            session = (await tab.run(ROWS))[0].split("/")[2]
+            await show(tab, "#/sessions", str(project)[:40])
+            await show(tab, f"#/session/{session}", "Turns, the latest first")
+            assert str(project) in await tab.run("document.querySelector('main').innerText")
+            await show(tab, f"#/turn/{session}/1", "Reply: upstream → client")
+            await tab.until("document.querySelector('main').innerText.includes('content_block_delta')")
+            text = await tab.run("document.querySelector('main').innerText")
+            assert "cat notes.txt > copy.txt" in text
+            assert "Copy the notes." in text
+            assert "x-anthropic-billing-header" in text
+
+    perform(work)
+
+
+def test_the_checks_of_doctor_are_shown(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with served(tmp_path) as (tab, gateway, _):
+            await show(tab, "#/doctor", "dragoman.toml")
+            rows = await tab.run("[...document.querySelectorAll('tbody tr')].map((row) => row.innerText)")
+            checks = {row.split("\t")[1].strip(): row.split("\t")[0].strip() for row in rows}
+            assert checks["configuration"] == "works"
+            assert any("local" in name for name in checks)
+            assert await tab.find_barriers() == []
+            url = f"{gateway.url}/admin/doctor"
+            token = (tmp_path / ".local/state/dragoman/admin-token").read_text("utf-8").strip()
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(url, headers={"authorization": f"Bearer {token}"}) as response,
+            ):
+                assert len((await response.json())["findings"]) == len(rows)
+
+    perform(work)
+
+
+def test_the_live_view_shows_the_exchanges_of_all_workers(tmp_path: Path) -> None:
+    count = 10
+
+    async def work() -> None:
+        async with served(tmp_path, workers=2) as (tab, gateway, model):
+            model.gate.clear()
+            connector = aiohttp.TCPConnector(force_close=True, limit=0)
+            async with aiohttp.ClientSession(connector=connector) as session:
+
+                async def ask(number: int) -> int:
+                    body = {"model": "m", "max_tokens": 9, "stream": True}
+                    body["messages"] = [{"role": "user", "content": "hello"}]  # type: ignore[assignment]
+                    headers = {
+                        "x-claude-code-session-id": f"session-{number}",
+                        "user-agent": "claude-cli/2.1.0",
+                    }
+                    async with session.post(
+                        f"{gateway.url}/v1/messages", json=body, headers=headers
+                    ) as response:
+                        await response.read()
+                        return response.status
+
+                asking = [asyncio.ensure_future(ask(number)) for number in range(count)]
+                await tab.until(f"{CARDS} === {count}", 30)
+                model.gate.set()
+                assert await asyncio.gather(*asking) == [200] * count
+            await tab.until(f"{CARDS} === 0", 30)
+            await tab.until(f"{ROWS}.length === {count}", 30)
+            expected = sorted(f"#/turn/session-{number}/1" for number in range(count))
+            assert sorted(await tab.run(ROWS)) == expected
+            report = await tab.run("import('/page/api.js').then(({ get }) => get('/status'))")
+            assert len(report["gateway"]["workers"]) == 2
+            assert report["records"]["written"] == count
+
+    perform(work)
