@@ -1,12 +1,18 @@
 """The published agents run a recorded session again, offline: the same requests, the same files."""
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NamedTuple
+from threading import Thread
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
 from tests.cli.run_command import Outcome, dragoman
+from tests.cli.small_model import write_stream
 from tests.cli.test_real_agents import BINARIES, CLIENTS, VARIABLES
 
 PATH = f"{CLIENTS / 'bin'}:{BINARIES}:/usr/bin:/bin"
@@ -93,3 +99,98 @@ def test_a_session_is_continued_by_a_live_model(tmp_path: Path) -> None:
     assert "differs" not in compared.out
     assert run(tmp_path, "bisect", original["session"], original["session"]).code == 0
     assert run(tmp_path, "bisect", original["session"], fork["session"]).code == 1
+
+
+#: What a model runs, one command per turn. The bad one makes a mistake in one of them.
+COMMANDS = (
+    "echo one > one.txt",
+    "echo two > two.txt",
+    "echo three > three.txt",
+    "cat one.txt two.txt three.txt > all.txt",
+)
+
+
+@contextmanager
+def serve_commands(mistake: int) -> Iterator[str]:
+    """A server with two models. `bad` makes a mistake in the given turn; from there on both go on alike."""
+
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
+        names = [tool["function"]["name"] for tool in body.get("tools", ())]
+        shell = next((name for name in names if name in ("Bash", "functions__exec")), "")
+        step = sum(message["role"] == "tool" for message in body["messages"])
+        if not shell or step >= len(COMMANDS):
+            return {"role": "assistant", "content": "done"}
+        command = COMMANDS[step]
+        if body["model"] == "bad" and step + 1 == mistake:
+            command = command.replace("echo ", "echo wrong ").replace("two.txt", "one.txt")
+        # Codex runs a program that calls its shell.
+        program = f"text((await tools.exec_command({{cmd: {json.dumps(command)}}})).output);"
+        arguments = {"command": command} if shell == "Bash" else {"input": program}
+        function = {"name": shell, "arguments": json.dumps(arguments)}
+        call = {"index": 0, "id": f"call_{step}", "type": "function", "function": function}
+        return {"role": "assistant", "tool_calls": [call]}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            data = write_stream(answer(json.loads(self.rfile.read(int(self.headers["content-length"])))), 50)
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *arguments: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+        Thread(target=listener.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{listener.server_address[1]}"
+        finally:
+            listener.shutdown()
+
+
+@pytest.mark.rule("R132")
+@pytest.mark.parametrize(("agent", "mistake"), [(AGENTS[0], 3), (AGENTS[1], 2)], ids=["claude", "codex"])
+def test_a_bad_turn_is_found_by_bisect_and_left_out_by_fork(
+    agent: Command, mistake: int, tmp_path: Path
+) -> None:
+    command = agent.build("make the files")
+
+    def start_over() -> None:
+        for name in ("one", "two", "three", "all"):
+            (tmp_path / f"{name}.txt").unlink(missing_ok=True)
+
+    def list_sessions() -> list[str]:
+        return [
+            each["session"] for each in msgspec.json.decode(run(tmp_path, "records", "list", "--json").out)
+        ]
+
+    with serve_commands(mistake) as url:
+        provider = f'[providers.model]\ndialect = "openai_chat"\nbase_url = "{url}/v1"\n'
+        results = {}
+        for model in ("good", "bad"):
+            start_over()
+            configure(tmp_path, provider)
+            file = tmp_path / "dragoman.toml"
+            file.write_text(file.read_text("utf-8").replace("model/embedded", f"model/{model}"), "utf-8")
+            outcome = run(tmp_path, "run", *command)
+            assert outcome.code == 0, outcome.err
+            results[model] = (tmp_path / "all.txt").read_text("utf-8")
+        assert results["good"] == "one\ntwo\nthree\n" != results["bad"]
+        bad, good = list_sessions()
+
+        found = run(tmp_path, "bisect", good, bad, "--json")
+        assert found.code == 1
+        divergence = msgspec.json.decode(found.out)
+        assert (divergence["first"], divergence["second"], divergence["kind"]) == (mistake, mistake, "reply")
+        # Fewer comparisons than turns.
+        assert divergence["steps"] < len(COMMANDS) + 1
+        assert "wrong" in run(tmp_path, "bisect", good, bad).out
+
+        start_over()
+        words = ("fork", "--at", str(mistake), "--model", "model/good", bad)
+        forked = run(tmp_path, *words, *command)
+        assert forked.code == 0, forked.err
+        assert f"{mistake - 1} as recorded, 0 different" in forked.err
+        assert (tmp_path / "all.txt").read_text("utf-8") == results["good"]

@@ -144,7 +144,7 @@ def test_the_live_view_shows_the_exchanges_of_all_workers(tmp_path: Path) -> Non
 
                 async def ask(number: int) -> int:
                     body = {"model": "m", "max_tokens": 9, "stream": True}
-                    body["messages"] = [{"role": "user", "content": "hello"}]  # type: ignore[assignment]
+                    body["messages"] = [{"role": "user", "content": "hello"}]
                     headers = {
                         "x-claude-code-session-id": f"session-{number}",
                         "user-agent": "claude-cli/2.1.0",
