@@ -154,6 +154,15 @@ async def test_a_failed_turn_cannot_be_continued() -> None:
         assert (await ask(socket))["status"] == "completed"
 
 
+@pytest.mark.rule("S13")
+@looped
+async def test_a_message_with_too_many_values_is_refused_and_the_connection_stays() -> None:
+    async with running(config_for()) as gateway, opened(gateway) as socket:
+        error = await ask(socket, input=[[]] * 600_000)
+        assert (error["type"], error["status"]) == ("error", 413)
+        assert (await ask(socket))["status"] == "completed"
+
+
 @pytest.mark.rule("F21")
 @looped
 async def test_an_output_of_an_unknown_call_is_refused_and_the_response_is_forgotten() -> None:

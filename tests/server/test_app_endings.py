@@ -15,6 +15,7 @@ from dragoman.server import connection as connection_module
 from dragoman.server.models import build_count_body
 from tests.exchange.sample_replies import CHAT_START, CHAT_STREAM, chat_text
 from tests.server.running import config_for, running, serving
+from tests.server.test_app import TURNS
 from tests.upstream.byte_server import (
     LAST_CHUNK,
     Action,
@@ -227,6 +228,25 @@ def test_open_streams_get_an_error_also_when_the_gateway_is_stopped_twice() -> N
             assert b"event: error" in body
             assert b"shutting down" in body
             await eventually(upstream.hung_up.is_set)
+
+    run(scenario)
+
+
+@pytest.mark.rule("S13")
+@pytest.mark.parametrize("turn", ["anthropic", "openai_chat", "openai_responses", "gemini v1beta"])
+def test_a_request_with_millions_of_values_is_refused_before_it_is_read(turn: str) -> None:
+    path, body = TURNS[turn]
+    message: object = {"role": "user", "content": "hi"}
+    empty: object = []
+
+    async def scenario() -> None:
+        async with ByteServer([]) as upstream, running(config_for(upstream.url)) as gateway:
+            for value, times in ((message, 200_000), (empty, 600_000)):
+                got = await gateway.ask("POST", path, {**body, "x": [value] * times})
+                assert got.status == 413
+                assert b"more than 500000 JSON values" in got.body
+                assert b'"error"' in got.body
+            assert upstream.heard == []
 
     run(scenario)
 

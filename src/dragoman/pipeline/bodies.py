@@ -7,6 +7,7 @@ import msgspec
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.wire.fields import decode, encode
+from dragoman.wire.json_values import MAX_VALUES, has_too_many_values
 
 Body = Mapping[str, object] | bytes | str
 
@@ -25,6 +26,8 @@ def read_object(body: Body) -> Json:
 
 def read_reply_object(body: bytes) -> Json:
     """Decode an upstream's whole reply. Returns an error object if it is no JSON object."""
+    if has_too_many_values(body):
+        return {"error": {"message": f"the upstream's reply has more than {MAX_VALUES} JSON values"}}
     try:
         value = msgspec.json.decode(body)
     except (ValueError, RecursionError):

@@ -28,6 +28,7 @@ from dragoman.responses.members import Members, encode_json, read_items, read_me
 from dragoman.responses.service import ResponsesService
 from dragoman.responses.turn import NO_MEMORY, ConversationMemory, ResponseTurn
 from dragoman.wire.fields import encode
+from dragoman.wire.json_values import MAX_VALUES, MIN_SCANNED, has_too_many_values
 from dragoman.wire.sse import Output
 
 #: Messages that may wait while a request is answered.
@@ -202,6 +203,8 @@ class SocketSession:
         """Answer one message. False if the connection cannot be used any more."""
         client = SocketClient(self._socket)
         try:
+            if len(message) >= MIN_SCANNED and await asyncio.to_thread(has_too_many_values, message):
+                raise RequestTooLarge(f"the message has more than {MAX_VALUES} JSON values")
             members = self._read_message(message)
             client = SocketClient(self._socket, _read_string(members, "stream_id"))
             await self._respond(members, client)

@@ -16,6 +16,7 @@ from dragoman.pipeline.plan import RequestMetadata
 from dragoman.pipeline.transports import JsonArrayTransport
 from dragoman.server.client import AsgiClient, Scope, Send
 from dragoman.server.paths import ENTRY, Endpoint, find_client_dialect, find_endpoint, find_error_dialect
+from dragoman.wire.json_values import MAX_VALUES, MIN_SCANNED, has_too_many_values
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -72,7 +73,13 @@ class HttpRequest:
         await self.client.respond_json(200, body, self.id_headers)
 
     async def receive_body(self, limit: int) -> bytes:
-        """The decompressed body, of at most `limit` bytes."""
+        """The decompressed body, of at most `limit` bytes and `MAX_VALUES` JSON values."""
+        body = await self._receive_decompressed(limit)
+        if len(body) >= MIN_SCANNED and await asyncio.to_thread(has_too_many_values, body):
+            raise RequestTooLarge(f"the request body has more than {MAX_VALUES} JSON values")
+        return body
+
+    async def _receive_decompressed(self, limit: int) -> bytes:
         announced = self.headers.get("content-length", "")
         if announced.isdecimal() and int(announced[:18]) > limit:
             raise RequestTooLarge(f"the request body exceeds {limit} bytes")

@@ -6,6 +6,7 @@ reader object owns the state of one stream or one text. Errors are of the tree i
 - `sse`: `SseReader` cuts server-sent events into `Frame`s; `write_frame` writes one.
 - `json_array`: `JsonArrayReader` does the same for a JSON array, Gemini's other stream format.
 - `fields`: `decode` and `encode` within limits; `Fields` takes the fields out of an untrusted object.
+- `json_values`: `has_too_many_values` counts the values of a text before it is decoded.
 - `json_grammar`: the grammar of JSON as tables, for `partial_json`.
 - `partial_json`: `JsonPrefix` follows JSON that still arrives; `StringMember` decodes one string of it.
 """
