@@ -1,18 +1,24 @@
 """`dragoman state`: the commands on a file and on a real PostgreSQL."""
 
+import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from dragoman.accounts.statistics import UsageCounts, UsageKey, add_usage
 from dragoman.accounts.store import renew_process
+from dragoman.peers.store import PEERS_SCHEMA, Hint, find_secret, write_hints
 from dragoman.responses.tables import RESPONSES_SCHEMA
+from dragoman.storage.postgres import PostgresTransaction
 from dragoman.storage.processes import build_process_name
 from dragoman.storage.sqlite import SqliteStorage
 from tests import postgres
-from tests.cli.run_command import dragoman
+from tests.cli.run_command import dragoman, environment
 from tests.server.keyholder import KeyHolder
 
 CONFIG = '[state]\nurl = "env:STATE_URL"\n'
@@ -93,6 +99,59 @@ def test_a_copy_that_was_interrupted_continues(folder: Path, url: str) -> None:
     assert "differs" not in done.out
 
 
+def test_a_copy_that_is_killed_in_the_middle_continues(folder: Path, url: str) -> None:
+    path = folder / ".local/state/dragoman/state.db"
+    fill(path)
+    hours = {UsageKey(number * 3600, "key_1", "up", "m"): UsageCounts(requests=1) for number in range(2_000)}
+    KeyHolder(path).do(lambda transaction: add_usage(transaction, hours))
+    assert dragoman(folder, "state", "migrate", STATE_URL=url).code == 0
+
+    async def kill_in_the_middle() -> int:
+        """The copy waits for a row in the middle, which another transaction has written and not committed."""
+        other = await asyncpg.connect(url)
+        watcher = await asyncpg.connect(url)
+        waiting = other.transaction()
+        await waiting.start()
+        row = {UsageKey(1_000 * 3600, "key_1", "up", "m"): UsageCounts(requests=1)}
+        await add_usage(PostgresTransaction(other), row)
+        copying = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "dragoman", "state", "copy"),
+            cwd=folder,
+            env=environment(folder, STATE_URL=url),
+            stdout=subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(60):
+            while not await watcher.fetchval("SELECT COUNT(*) FROM pg_locks WHERE NOT granted"):
+                await asyncio.sleep(0.02)
+        copying.kill()
+        await copying.wait()
+        await waiting.rollback()
+        count = await watcher.fetchval("SELECT COUNT(*) FROM agent_usage")
+        await other.close()
+        await watcher.close()
+        return int(count)
+
+    assert 0 < asyncio.run(kill_in_the_middle()) <= 1_000
+    done = dragoman(folder, "state", "copy", STATE_URL=url)
+    assert done.code == 0, done.err
+    assert ["agent_usage", "2450", "2450", "equal"] in [line.split() for line in done.out.splitlines()]
+    assert "differs" not in done.out
+
+
+def test_what_belongs_to_running_gateways_is_not_copied(folder: Path, url: str) -> None:
+    """The file of a gateway with workers has their secret and their hints."""
+    path = folder / ".local/state/dragoman/state.db"
+    fill(path)
+    storage = SqliteStorage(path, PEERS_SCHEMA)
+    storage.run_now(find_secret)
+    hint = Hint("cooldown", "up", "m", 0, 1.0, time.time() + 60)
+    storage.run_now(lambda transaction: write_hints(transaction, "gateway", [hint], time.time()))
+    storage.close_now()
+    done = dragoman(folder, "state", "copy", STATE_URL=url)
+    assert done.code == 0, done.err
+    assert not {"peer_secret", "hints", "parked_calls"} & {line.split()[0] for line in done.out.splitlines()}
+
+
 def test_rows_that_differ_are_reported(folder: Path, url: str) -> None:
     path = folder / ".local/state/dragoman/state.db"
     fill(path)
@@ -113,13 +172,13 @@ def test_a_state_in_use_is_not_copied(folder: Path, url: str) -> None:
 
 
 def test_the_state_is_checked_and_migrated(folder: Path, url: str) -> None:
-    assert "3 schemas need a migration" in dragoman(folder, "state", "check", STATE_URL=url).out
+    assert "4 schemas need a migration" in dragoman(folder, "state", "check", STATE_URL=url).out
     assert "up to date" in dragoman(folder, "state", "migrate", STATE_URL=url).out
     checked = dragoman(folder, "state", "check", STATE_URL=url).out
     assert "PostgreSQL" in checked
     assert "up to date" in checked
     (folder / "dragoman.toml").write_text("")
-    assert "3 schemas need a migration" in dragoman(folder, "state", "check").out
+    assert "4 schemas need a migration" in dragoman(folder, "state", "check").out
     assert "up to date" in dragoman(folder, "state", "migrate").out
     assert "up to date" in dragoman(folder, "state", "check").out
     refused = dragoman(folder, "state", "copy")

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 
 from tests import postgres
 from tests.cli.run_command import dragoman
+from tests.e2e.fleet import wait_until
 from tests.e2e.gateway import Gateway
 from tests.e2e.test_keys import HELLO, USED, WHOLE, ask, run, until
-from tests.upstream.byte_server import ByteServer, Pause, eventually
+from tests.upstream.byte_server import ByteServer, Pause, eventually, reply
 
 RESPONSE = {"model": "any", "input": "say hello"}
 
@@ -312,3 +313,58 @@ def test_no_order_of_requests_and_kills_exceeds_a_budget(
 
     run(scenario)
     postgres.drop_schema(url)
+
+
+def test_gateways_warn_each_other_of_a_target_and_give_a_session_the_same_key(
+    tmp_path: Path, url: str
+) -> None:
+    broken = reply(b"{}", "500 Internal Server Error", "retry-after: 100")
+
+    async def scenario() -> None:
+        async with (
+            ByteServer([broken]) as failing,
+            ByteServer([WHOLE]) as upstream,
+            aiohttp.ClientSession() as session,
+        ):
+            text = f"""
+default = "up"
+[state]
+url = "{url}"
+timeout = 20.0
+[providers.bad]
+dialect = "openai_chat"
+base_url = "{failing.url}"
+retries = 0
+[providers.up]
+dialect = "openai_chat"
+base_url = "{upstream.url}"
+api_key = ["key-1", "key-2", "key-3", "key-4", "key-5"]
+[[routes]]
+match = "pool"
+target = ["bad/m", "up/m"]
+"""
+            async with started(tmp_path, text, 2) as (first, second):
+
+                async def is_warned() -> bool:
+                    token = (second.folder / ".local/state/dragoman/admin-token").read_text().strip()
+                    headers = {"authorization": f"Bearer {token}"}
+                    async with session.get(f"{second.url}/admin/status", headers=headers) as response:
+                        rows = (await response.json())["targets"]
+                    reasons = [each["reason"] for row in rows for each in row["cooldowns"]]
+                    return reasons == ["fails at another gateway"]
+
+                assert await ask(session, first, model="pool") == 200
+                assert len(failing.heard) == 1
+                # The other gateway learns of the cooldown within seconds, and then does not try the target.
+                await wait_until(is_warned)
+                assert await ask(session, second, model="pool") == 200
+                assert len(failing.heard) == 1
+                for number in range(4):
+                    talk = [{"role": "user", "content": f"conversation {number}"}]
+                    for gateway in (first, second):
+                        assert await ask(session, gateway, messages=talk) == 200
+                    used = [heard.headers["authorization"] for heard in upstream.heard[-2:]]
+                    assert used[0] == used[1]
+                assert len({heard.headers["authorization"] for heard in upstream.heard}) > 1
+
+    run(scenario)

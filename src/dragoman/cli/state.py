@@ -17,6 +17,7 @@ from dragoman.config.find import find_config, find_state_folder
 from dragoman.exchange.storage import find_options
 from dragoman.healing.learned import LEARNED_SCHEMA
 from dragoman.hub.errors import ConfigError
+from dragoman.peers.store import PEERS_SCHEMA
 from dragoman.responses.tables import RESPONSES_SCHEMA
 from dragoman.storage.copy import CopiedTable, copy_table, read_shapes
 from dragoman.storage.database import FILE_NAME, connect, find_outdated
@@ -28,13 +29,13 @@ from dragoman.storage.processes import LEASE, is_process_gone
 if TYPE_CHECKING:
     import asyncpg
 
-SCHEMAS = (ACCOUNTS_SCHEMA, RESPONSES_SCHEMA, LEARNED_SCHEMA)
+SCHEMAS = (ACCOUNTS_SCHEMA, RESPONSES_SCHEMA, LEARNED_SCHEMA, PEERS_SCHEMA)
 #: Rows between two lines about the progress.
 REPORT_EVERY = 10_000
 #: Seconds for one command.
 MAX_SECONDS = 86_400.0
 #: Tables about running processes, and the counter of changes to the keys, which goes on in the new state.
-NOT_COPIED = frozenset({"processes", "key_generation"})
+NOT_COPIED = frozenset({"processes", "key_generation", "parked_calls", "peer_secret", "hints"})
 
 Result = TypeVar("Result")
 

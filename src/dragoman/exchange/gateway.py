@@ -24,6 +24,7 @@ from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.healing.learned import LearnedFacts
 from dragoman.healing.refused_seals import RefusedSeals
 from dragoman.peers.calls import SharedCalls
+from dragoman.peers.hints import SharedHints
 from dragoman.pipeline.remembered import OwnHistories, RememberedHistories
 from dragoman.routing.health import TargetHealth
 from dragoman.routing.pools import PoolState
@@ -60,6 +61,7 @@ class Gateway:
         self.calls = SharedCalls(self.storage, self.clock)
         self.health = TargetHealth()
         self.pools = PoolState()
+        self.hints = SharedHints(self.storage, self.clock, self.health, self.pools)
         self.learned = LearnedFacts(self.storage, self.clock)
         self.refused_seals = RefusedSeals()
         self.tool_memory = ToolMemory(config.tools.memory_mb * 1_000_000)
@@ -120,6 +122,7 @@ class Gateway:
         if self._closing:
             await asyncio.wait(self._closing)
         await self.calls.close()
+        await self.hints.close()
         await self.learned.close()
         await self.accounts.close()
         await self.storage.close()

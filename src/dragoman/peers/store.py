@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Collection, Sequence
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -24,6 +25,18 @@ CREATE TABLE IF NOT EXISTS parked_calls (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS parked_calls_by_session ON parked_calls (session)
 """,
+        """
+CREATE TABLE hints (
+    gateway TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    key INTEGER NOT NULL,
+    value REAL NOT NULL,
+    expires REAL NOT NULL,
+    PRIMARY KEY (gateway, kind, provider, model, key)
+) WITHOUT ROWID
+""",
     ),
 )
 
@@ -44,6 +57,39 @@ class CallLease(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[str, ...] = ()
     #: Seconds from now.
     seconds: float = 0.0
+
+
+class Hint(NamedTuple):
+    """What a gateway has seen of a target: a cooldown, or the seconds to the first word."""
+
+    kind: Literal["cooldown", "first_word"]
+    provider: str
+    model: str
+    #: The index of a key of the provider.
+    key: int
+    value: float
+    #: The date until which it counts.
+    expires: float
+
+
+async def write_hints(transaction: Transaction, gateway: str, hints: Collection[Hint], now: float) -> None:
+    """Replace the hints of a gateway. Those whose time is over are deleted too."""
+    await transaction.execute("DELETE FROM hints WHERE gateway = $1 OR expires < $2", gateway, now)
+    await transaction.execute_many(
+        "INSERT INTO hints (gateway, kind, provider, model, key, value, expires)"
+        " VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        [(gateway, *hint) for hint in hints],
+    )
+
+
+async def read_hints(transaction: Transaction, gateway: str, now: float) -> list[Hint]:
+    """The hints of the other gateways."""
+    rows = await transaction.fetch(
+        "SELECT kind, provider, model, key, value, expires FROM hints WHERE gateway <> $1 AND expires >= $2",
+        gateway,
+        now,
+    )
+    return [Hint(*row) for row in rows]
 
 
 async def find_secret(transaction: Transaction) -> bytes:

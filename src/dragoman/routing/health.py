@@ -15,6 +15,8 @@ FIRST_COOLDOWN = 5.0
 MAX_COOLDOWN = 300.0
 #: Cooldowns in memory. It is bounded because clients choose the model names.
 MAX_COOLDOWNS = 1000
+#: Seconds by which two reports of the same cooldown may differ, because clocks are compared.
+HINT_TOLERANCE = 1.0
 
 
 class Cooldown(NamedTuple):
@@ -60,6 +62,9 @@ class TargetHealth:
 
     def __init__(self) -> None:
         self._cooldowns: dict[TargetKey, Cooldown] = {}
+        #: The ends of cooldowns at other gateways, and of those that a success here has disproved.
+        self._hints: dict[TargetKey, float] = {}
+        self._disproved: dict[TargetKey, float] = {}
         #: By target, the latest last.
         self.calls: dict[TargetName, TargetCalls] = {}
 
@@ -89,6 +94,20 @@ class TargetHealth:
     def record_success(self, target_key: TargetKey) -> None:
         """End the cooldown, if any."""
         self._cooldowns.pop(target_key, None)
+        if target_key in self._hints:
+            self._disproved[target_key] = self._hints.pop(target_key)
+
+    def set_hints(self, hints: Mapping[TargetKey, float]) -> None:
+        """Replace what other gateways report: until when targets cool down there.
+
+        A target that has answered here since then is not affected.
+        """
+        self._disproved = {
+            each: until
+            for each, until in self._disproved.items()
+            if each in hints and hints[each] < until + HINT_TOLERANCE
+        }
+        self._hints = {each: until for each, until in hints.items() if each not in self._disproved}
 
     def forget_provider(self, provider: str) -> None:
         """Delete the cooldowns of a provider whose configuration has changed."""
@@ -99,11 +118,18 @@ class TargetHealth:
 
     def is_cooling(self, target_key: TargetKey, now: float) -> bool:
         cooldown = self._cooldowns.get(target_key)
-        return cooldown is not None and cooldown.until > now
+        until = cooldown.until if cooldown is not None else self._hints.get(target_key, 0.0)
+        return until > now
 
     def list_cooldowns(self, now: float) -> dict[TargetKey, Cooldown]:
-        """The cooldowns that have not ended."""
+        """The cooldowns of this gateway that have not ended."""
         return {each: cooldown for each, cooldown in self._cooldowns.items() if cooldown.until > now}
+
+    def list_hints(self, now: float) -> dict[TargetKey, float]:
+        """The ends of the cooldowns at other gateways, of targets that do not cool down here."""
+        return {
+            each: until for each, until in self._hints.items() if until > now and each not in self._cooldowns
+        }
 
     def order_targets(
         self, targets: Sequence[TargetName], keys: Mapping[str, int], session: int, now: float

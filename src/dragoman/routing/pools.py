@@ -5,7 +5,7 @@ target a session uses. Pure: the clock and random numbers are arguments.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dragoman.config.model import Route
 from dragoman.config.provider import TargetName
@@ -37,6 +37,8 @@ class PoolState:
         self._turns: Counter[str] = Counter()
         self._open: Counter[TargetName] = Counter()
         self._first_words: dict[TargetName, float] = {}
+        #: What other gateways have seen.
+        self._hinted_words: Mapping[TargetName, float] = {}
         #: The target of each session in a route, and until when its prompt cache is likely to last.
         self._sessions: dict[tuple[str, int], tuple[TargetName, float]] = {}
 
@@ -54,6 +56,17 @@ class PoolState:
             self._first_words[target] = earlier + NEWEST * (first_word - earlier)
             if len(self._first_words) > MAX_TARGETS:
                 del self._first_words[next(iter(self._first_words))]
+
+    def list_first_words(self) -> dict[TargetName, float]:
+        """The mean seconds to the first word of the targets that this gateway has called."""
+        return dict(self._first_words)
+
+    def set_hints(self, first_words: Mapping[TargetName, float]) -> None:
+        """Replace what other gateways report about targets. It counts until this gateway knows by itself."""
+        self._hinted_words = first_words
+
+    def _find_first_word(self, target: TargetName) -> float:
+        return self._first_words.get(target) or self._hinted_words.get(target, 0.0)
 
     def keep_session(self, route: Route, session: int, target: TargetName, now: float) -> None:
         """Remember the target that has answered a session."""
@@ -91,7 +104,7 @@ class PoolState:
                 ordered = sorted(targets, key=lambda each: self._open[each])
             case "fastest":
                 # An unknown target comes first, so that its time becomes known.
-                ordered = sorted(targets, key=lambda each: self._first_words.get(each, 0.0))
+                ordered = sorted(targets, key=self._find_first_word)
             case "cheapest":
                 costs = {each: cost(each, _estimate_usage(tokens, each == kept)) for each in targets}
                 # The cost at the session's own target is that of a cached prompt, so nothing else keeps it.

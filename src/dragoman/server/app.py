@@ -139,6 +139,8 @@ class App:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             self.reloader.start()
+            if self.gateway.calls.is_announced:
+                self.gateway.hints.start()
             await send({"type": "lifespan.startup.complete"})
 
     async def _serve_http(self, request: HttpRequest) -> None:

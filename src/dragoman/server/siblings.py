@@ -141,7 +141,9 @@ def _merge_target(row: dict[str, Any], other: dict[str, Any]) -> None:
         weighted = row["first_token"] * row["tries"] + other["first_token"] * other["tries"]
         row["first_token"] = round(weighted / tries, 3)
     row["health"] = max(row["health"], other["health"], key=_HEALTH.index)
-    row["cooldowns"] = [*row["cooldowns"], *other["cooldowns"]]
+    # Workers report their cooldowns to each other: of each key the one with the most failures is shown.
+    cooldowns = sorted((*row["cooldowns"], *other["cooldowns"]), key=lambda each: each["failures"])
+    row["cooldowns"] = list({each["key"]: each for each in cooldowns}.values())
     row["tries"], row["failed"] = tries, row["failed"] + other["failed"]
     row["failures_in_row"] = max(row["failures_in_row"], other["failures_in_row"])
     row["last_failure"] = row["last_failure"] or other["last_failure"]

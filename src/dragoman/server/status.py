@@ -14,6 +14,8 @@ from dragoman.telemetry.log import make_printable
 
 #: Open exchanges that are listed, the oldest first.
 MAX_LISTED = 100
+#: The reason of a cooldown that another gateway with the same state has reported.
+ELSEWHERE = "fails at another gateway"
 
 
 async def build_status(state: ServerState) -> dict[str, object]:
@@ -82,6 +84,10 @@ async def _build_targets(state: ServerState) -> object:
                 "failures": cooldown.failures,
                 "seconds": round(cooldown.until - now, 1),
             }
+        )
+    for (target, key), until in health.list_hints(now).items():
+        cooling.setdefault(target, []).append(
+            {"key": key + 1, "reason": ELSEWHERE, "failures": 0, "seconds": round(until - now, 1)}
         )
     called = [target for target in health.calls if target.provider in config.providers]
     return [
