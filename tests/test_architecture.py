@@ -15,6 +15,7 @@ from typing import get_args
 
 import pytest
 
+from dragoman.cli.main import COMMANDS
 from dragoman.dialects.registry import DIALECTS
 from dragoman.hub.events import ReplyEvent
 from dragoman.providers.local_programs import LOCAL_PROGRAMS
@@ -165,6 +166,19 @@ def test_other_code_passes_the_checks() -> None:
     tree = ast.parse(allowed)
     checks = (compares_names, names_in, imports_a_dialect, parses_events, upstreams_in, imports_an_upstream)
     assert not any(breaks(tree) for breaks in checks)
+
+
+def test_the_description_of_a_package_names_each_of_its_modules() -> None:
+    commands = {f"cli/{row[0].partition(':')[0].rpartition('.')[2]}.py" for row in COMMANDS.values()}
+    unnamed = []
+    for path in trees().keys() - commands:
+        package, _, file = path.rpartition("/")
+        if package and file != "__init__.py":
+            description = ast.get_docstring(trees()[f"{package}/__init__.py"]) or ""
+            name = file.removesuffix(".py")
+            if not re.search(rf"[`(]{name}[`).]", description):
+                unnamed.append(path)
+    assert unnamed == [], "say in the docstring of the package what the module is for"
 
 
 @pytest.mark.parametrize("name", LOCAL_PROGRAMS)

@@ -20,7 +20,7 @@ The exchange passes values: the caller, targets, a function that reads the reque
 - `sign_ins`: the tokens of agents that have signed in, and their SQL.
 - `session_limits`: what sessions have used, their limits and the loop breaker. Pure.
 - `activity`: what agents report about their work, and its SQL.
-- `standing`: what a key has spent, for its owner.
+- `standing`: what a key has spent, for its owner. `key_report`: a key as JSON, for the operator.
 - `errors`: the errors that a client receives, and the texts of amounts.
 
 The state owns everything that outlives the process. It may be shared by several gateways; commands use the

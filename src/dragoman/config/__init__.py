@@ -1,14 +1,17 @@
 """The configuration: one TOML file, checked, as immutable values.
 
 - `key_kinds`: `Kind`, the accepted values of a key, and `ConfigKey`; the keys of a struct.
-- `settings`, `provider`, `model`: the structs. Their fields are the keys: a new key is one new field.
-  `model.list_tables` lists them all.
+- `settings`, `provider`, `model`, `rules`, `prompts`, `tools`, `agents`: the structs. Their fields are the
+  keys: a new key is one new field. `model.list_tables` lists them all.
 - `lines`: the line of each key in a TOML text.
 - `document`: `TomlDocument` and `TomlTable`, which check keys and raise errors with the line.
 - `secrets`: secrets from the file or from environment variables.
 - `governance`: the governance tables.
 - `model_facts`: facts about models by source, the learned file, prices, and the explanation of each fact.
-- `load_provider`, `load`: the tables of the file as `Config`.
+- `load`: the tables of the file as `Config`, with `load_provider`, `load_routes`, `load_rules`, `load_tools`
+  and `load_payload` for the tables that need more than a conversion by type.
+- `mistakes`: all mistakes and warnings about a file, in the order of its lines.
+- `effective`: every key with the value that applies.
 - `find`: the places of the file and of the state folder; the configuration without a file.
 
 Commands call `find_config`. It finds the path and calls `load_file`, which reads every table and raises

@@ -8,8 +8,8 @@
 - `forwarding`: how a stream passes from an upstream to a client of the same dialect without being rewritten,
   with `forwarded_ending` for streams that fail and `reply_patch` for values that change.
 - `pings`: the bytes that keep a stream open. `rate_limits`: rate-limit headers and their translation.
-- `errors`: reads the errors of upstreams, by tables of each dialect.
-- `openai_errors`, `openai_rate_limits`: errors and rate-limit headers of both OpenAI APIs.
+- `errors`: reads the errors of upstreams, by tables of each dialect. `request_rules`: what vendors refuse.
+- `openai_errors`, `openai_rate_limits`, `openai_logprobs`: what both OpenAI APIs share.
 - `stream_checker`: the toolkit of the stream checkers. `search_options`: options of hosted web search.
 
 Every dialect package has the modules `request_reader`, `request_writer`, `stream_reader`, `stream_writer`,

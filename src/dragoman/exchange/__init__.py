@@ -28,7 +28,9 @@ State
 - `healer`: `RequestHealer` corrects the refused requests of one exchange; the gateway owns what is learned.
 - `sessions`: counts exchanges for their sessions, and checks the limits of sessions.
 - `tap`: the port of a recorder, which may see the bytes of an exchange.
-- `interventions`: what governance changed.
+- `interventions`: what governance changed. `tools`: the gateway's own tools in one exchange.
+- `context_windows`: targets whose window can hold the request. `pass_through`: the client's own credential.
+- `client_failure`: the failure of a target as clients see it. `storage`: opens the state.
 
 Call order: `Exchange(gateway, plan, client, caller)`, then `run` once. `stop` and `abandon` may be called by
 other tasks while it runs.

@@ -4,8 +4,7 @@ Everything is a frozen value or a small state machine for one reply. Nothing her
 dragoman, waits, or reads a clock.
 
 **Requests** (`request`). A `Request` is a conversation (`messages`, each with a role and blocks), the
-declared
-`tools`, and settings. Readers of dialects build it, `fit` changes it for a target, writers write it.
+declared `tools`, and settings. Readers of dialects build it, `fit` changes it for a target, writers write it.
 
 **Blocks** (`blocks`). Messages and replies consist of blocks: text, refusal, reasoning, media, tool call,
 tool result, hosted call and result, declarations, references, and `Opaque` for what only one dialect knows.
@@ -32,5 +31,6 @@ that a test (`test_exhaustive.py` of hub and dialects) compares with the union. 
 not a `KeyError` in production.
 
 Further modules: `seal` (vendors' signatures and the envelope that carries them), `usage` (token counts),
-`loss` (what a translation could not carry over), `ids` (reproducible ids), `errors` (the tree of errors).
+`loss` (what a translation could not carry over), `ids` (reproducible ids), `errors` (the tree of errors),
+`rounds` (one reply of several replies of the upstream).
 """

@@ -39,7 +39,7 @@ Modules
 - `outline`: the part of a request that its reply needs.
 - `payload`: edits that the configuration of a provider asks for.
 - `refused_fields`: removes fields that the target is known to refuse.
-- `bodies`: JSON bodies. `transports`: frames as HTTP bodies.
+- `bodies`: JSON bodies. `transports`: frames as HTTP bodies. `own_answer`: an answer without an upstream.
 - `translate`: `translate_request`, `translate_reply`, `StreamTranslator`, `translate_error`.
 """
 

@@ -11,7 +11,7 @@ Everything else reads the file:
 - `reading`: sessions, turns and contents, as the admin API and the commands show them.
 - `sessions`: recognises sessions and projects. `filters`: the language of filters.
 - `differences`, `changes`: two JSON values compared by path. `stream_events`: a recorded stream as events.
-- `prompts`, `cache`: where prompts differ, and why a prompt cache missed.
+- `prompts`, `cache`: where prompts differ, and why a prompt cache missed. `preview`: tries prompt rules.
 - `replay`: matches new requests with recorded turns. `comparison`: two sessions, turn by turn.
 - `archive`: a session as one file.
 

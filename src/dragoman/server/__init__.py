@@ -28,6 +28,8 @@ Modules
 - `sign_in`: OAuth by device code, and its page. `managed_settings`: settings for Claude Code.
 - `responses_api`: the endpoints of the Responses API.
 - `overview_api`, `records_api`: endpoints of the admin API. `web_page`: serves the files of `page/`.
-- `admin`, `admin_token`, `status`, `metrics`: for the operator. `state`: what they report on.
+- `admin`, `admin_endpoint`, `admin_token`, `status`, `metrics`: for the operator. `state`: what they report.
 - `reload`: the configuration is read again.
+- `workers`, `siblings`: several processes behind one port, and what one of them asks the others.
+- `peer_turns`: requests of other gateways with the same state. `replay`: serves a recorded session.
 """

@@ -3,7 +3,7 @@
 Everything here consumes the record of an exchange after the exchange has ended, so nothing here delays a
 stream. The package reads records, and never the exchange itself.
 
-- `log`: log lines on standard error; `make_printable` for text from outside.
+- `log`: log lines on standard error; `make_printable` for text from outside. `short_line`: for terminals.
 - `log_file`: the log file of a gateway in the background.
 - `instruments`: `Counter`, `Histogram`, and the text format of Prometheus.
 - `metrics`: `Metrics` owns the counters of one gateway since its start.

@@ -7,4 +7,5 @@ and keeps no state. docs/token-counts.md has the method and its errors.
 - `tokenizers`: which models use which tokenizer, and the tokens that it adds for messages, tools and media.
 - `request`: `estimate_tokens` and `estimate_from_samples` for a whole request; `read_count_request` reads the
   body of a counting endpoint. How a dialect writes the answer is in its `http_api.py` (`Dialect.counting`).
+- `lower_bound`: a count that is never too high, for decisions that must not be wrong.
 """

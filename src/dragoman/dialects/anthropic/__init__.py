@@ -14,8 +14,8 @@ Replies:
 - `reply`: whole replies into streams and back.
 - `stop_reasons`: stop reasons. `usage`: token counts.
 
-`errors` writes errors, `stream_check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP
-API, `names` the names and small functions that all of them use.
+`errors` writes errors, `stream_check` checks streams, `http_api`, `rate_limits` and `forwarding` hold the
+facts of the HTTP API, `names` the names and small functions that all of them use.
 
 State: one `ContentReader` per request, one `AnthropicStreamReader` or `AnthropicStreamWriter` per reply.
 Everything else is functions and tables.

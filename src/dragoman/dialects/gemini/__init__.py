@@ -14,7 +14,8 @@ Replies:
 - `stream_reader`, `stream_writer`: chunks of an upstream, and chunks for a client.
 - `stream_blocks`: what the open blocks of both remember, and partial arguments.
 - `reply`: whole replies into streams and back.
-- `stop_reasons`: finish reasons and the other metadata of a reply. `usage`: token counts.
+- `stop_reasons`: finish reasons and the other metadata of a reply. `usage`: token counts. `logprobs`: the
+  probabilities of tokens.
 
 `errors` writes errors, `stream_check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP
 API, `names` the names of the API and the flags about how a request was written.

@@ -8,8 +8,8 @@ Requests:
 - `media`, `citations`, `reasoning`: images, audio and files, annotations, thoughts with their seals.
 
 Replies:
-- `stream_reader`: chunks of an upstream, with `deltas` for their content and `calls` for the fragments of
-  tool calls.
+- `stream_reader`: chunks of an upstream, with `deltas` for their content, and `calls` and `fragments` for the
+  fragments of tool calls.
 - `stream_writer`: chunks for a client.
 - `stream_blocks`: what the open blocks of both remember, and the frames of chunks.
 - `reply`: whole replies into streams and back.

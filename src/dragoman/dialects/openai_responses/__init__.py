@@ -12,7 +12,8 @@ Requests:
   seals, items of the tools that OpenAI runs.
 
 Replies:
-- `stream_reader`, `stream_items`: events of an upstream, and the items that are not finished yet.
+- `stream_reader`, `stream_items`, `streamed_text`: events of an upstream, the items that are not finished
+  yet, and their texts.
 - `stream_writer`, `stream_blocks`: events for a client, and the frames of each kind of item.
 - `response_object`: the response object that lifecycle events hold.
 - `reply`: whole replies into streams and back.
