@@ -20,6 +20,9 @@ KEYS = {"Enter": "\r", "Escape": "\x1b", "Up": "\x1b[A", "Down": "\x1b[B", "Tab"
 #: Questions of programs about the keyboard and colours, which the emulator does not know.
 _UNKNOWN = re.compile(r"\x1b\[[<>=][0-9;]*[A-Za-z]|\x1b\[\?[0-9;]*[mu]|\x1bP.*?\x1b\\", re.DOTALL)
 
+#: A sequence whose end has not come yet.
+_BEGINNING = re.compile(r"\x1b(\[[0-?]*)?\Z")
+
 
 class Terminal:
     """A program in a pseudo terminal, with the screen that a person would see. A context manager."""
@@ -32,6 +35,7 @@ class Terminal:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._process: asyncio.subprocess.Process | None = None
         self._master = -1
+        self._rest = ""
 
     async def __aenter__(self) -> "Terminal":
         self._master, end = os.openpty()
@@ -75,7 +79,11 @@ class Terminal:
             # The last process of the terminal has ended.
             asyncio.get_running_loop().remove_reader(self._master)
             return
-        self._stream.feed(_UNKNOWN.sub("", self._decoder.decode(data)))
+        text = self._rest + self._decoder.decode(data)
+        cut = _BEGINNING.search(text)
+        end = cut.start() if cut else len(text)
+        self._rest = text[end:]
+        self._stream.feed(_UNKNOWN.sub("", text[:end]))
 
     def _send(self, text: str) -> None:
         os.write(self._master, text.encode())

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.small_model import FINAL, PROMPT, serving_small_model
+from tests.cli.test_agent_messages import FAULTS, OWN_TEXTS, failing
+from tests.cli.test_agent_messages import FILE as FAULTY
 from tests.cli.test_small_windows import FILE, WINDOW
 from tests.e2e.gateway import Gateway
 from tests.e2e.person import READY, Person
@@ -94,5 +96,40 @@ def test_another_agent_works_in_a_small_window(
                 await terminal.see(FINAL)
         assert model.calls == 12
         assert model.overflows == 0, model.sizes
+
+    asyncio.run(scenario())
+
+
+#: How each agent is started, and what its screen shows when it takes a prompt.
+STARTS = {
+    "claude": ((), READY),
+    "codex": (("--dangerously-bypass-approvals-and-sandbox",), "Ask Codex"),
+    "gemini": (("--skip-trust", "-m", "gemini-2.5-flash"), "Type your message"),
+}
+
+
+@pytest.mark.rule("M7", "M8", "M10", "M11")
+@pytest.mark.parametrize("name", list(STARTS))
+@pytest.mark.parametrize("fault", ["down", "wrong key", "unknown model", "quota"])
+def test_the_screen_shows_a_fault_of_the_provider_and_the_next_step(
+    name: str, fault: str, tmp_path: Path
+) -> None:
+    # Claude Code 2.1 shows "Please run /login" for status 401 only here, not with -p.
+    status, error, words = FAULTS[fault]
+    arguments, ready = STARTS[name]
+
+    async def scenario() -> None:
+        person = Person(tmp_path, {})
+        with failing(status, error) as url:
+            (person.project / "dragoman.toml").write_text(FAULTY.format(url=url), "utf-8")
+            command = (*DRAGOMAN, "run", name, *arguments)
+            async with person.open_terminal(*command, UP_KEY="k") as terminal:
+                await terminal.see(ready)
+                await asyncio.sleep(2)
+                await terminal.write("hi")
+                for word in words:
+                    # Lines are broken anywhere.
+                    await terminal.see(r"[\s│✕•]*".join(map(re.escape, word.replace(" ", ""))))
+                assert [text for text in OWN_TEXTS if text in terminal.text] == []
 
     asyncio.run(scenario())

@@ -39,11 +39,14 @@ class GeminiHttpApi(HttpApi):
     key_headers = ("x-goog-api-key",)
     error_prefixes = ("/v1beta", "/v1alpha")
     version = "v1beta"
-    # Gemini CLI repeats a request for minutes after a 5xx, and replaces the message about a used quota by its
-    # own, which advises another login. It shows the message of a 400 at once.
+    # Gemini CLI repeats a request for minutes after a 5xx. It replaces the messages about a used quota and an
+    # unknown model by its own: the first advises another login. It shows the message of a 400 at once.
     agent_rules = (
         AgentRule(
-            "GeminiCLI", frozenset({"unreachable", "misconfigured", "quota", "billing"}), "misconfigured", 400
+            "GeminiCLI",
+            frozenset({"unreachable", "misconfigured", "quota", "billing", "not_found"}),
+            "misconfigured",
+            400,
         ),
     )
     stream_bytes_per_token = 30
