@@ -57,6 +57,7 @@ class LimitReached(DragomanError):
 
 
 def build_model_error(key_name: str, model: str, patterns: tuple[str, ...]) -> ModelForbidden:
+    """The error for a model that the key does not allow, with the patterns that it allows."""
     allowed = ", ".join(patterns[:MAX_LISTED])
     message = f"the key {key_name!r} may not use the model {model[:MAX_QUOTED]!r}; it may use: {allowed}"
     return ModelForbidden(

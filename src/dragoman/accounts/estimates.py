@@ -90,7 +90,7 @@ def estimate_usage(outcome: ExchangeOutcome, prompt_tokens: int, stream_dialect:
 
 
 def estimate_other(other: OtherCall, prompt_tokens: int) -> Usage:
-    """The usage of a further call to charge. An unknown prompt counts with its estimate."""
+    """The usage to charge for a further call. `prompt_tokens` counts if the upstream reported no input."""
     reported = _clamp_counts(other.usage)
     return reported if reported.input is not None else msgspec.structs.replace(reported, input=prompt_tokens)
 

@@ -21,7 +21,10 @@ class OutageLimits:
         self._buckets: dict[str, Buckets] = {}
 
     def reserve(self, request: ReservationRequest, now: float, gateways: int) -> Reservation | LimitRefusal:
-        """Admit the part of this gateway of a rate. The reservation has no id, because it is not stored."""
+        """Admit the request if it fits this gateway's share of the key's rates: one of `gateways` parts.
+
+        The reservation has no id, because it is not stored.
+        """
         if list_budgets(request.limits):
             # The waits differ, so that the clients of many gateways do not come back at the same moment.
             raise build_outage_error(round(1.0 + 4.0 * self._draw(), 1))

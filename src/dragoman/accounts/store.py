@@ -269,7 +269,10 @@ async def _delete_reservations(transaction: Transaction, ids: Sequence[int]) -> 
 async def _correct_buckets(
     transaction: Transaction, corrections: Mapping[str, Sequence[tuple[Limits, int, int]]], now: float
 ) -> None:
-    """Give tokens of a minute back that were reserved and not used."""
+    """Give back the tokens of the current minute that keys reserved and did not use.
+
+    `corrections`: by key, its limits, the reserved and the used tokens.
+    """
     if not corrections:
         return
     places = ", ".join(f"${number + 1}" for number in range(len(corrections)))

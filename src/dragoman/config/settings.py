@@ -42,6 +42,7 @@ class Secret:
 
 @lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
+    """Whether the name or address of a host is that of this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

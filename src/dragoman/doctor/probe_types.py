@@ -59,7 +59,10 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_success(reply: ProbeReply, detail: str = "", *help: str) -> ProbeOutcome:
-    """The outcome for an answer that meets the request. Losses of translation are help of dragoman."""
+    """The outcome for an answer that meets the request.
+
+    `help`: what dragoman did so that it works. Values that it did not send are added.
+    """
     losses = tuple(f"not sent: {loss}" for loss in reply.losses)
     return ProbeOutcome(result="works", detail=detail, help=(*help, *losses))
 

@@ -38,7 +38,7 @@ class Client(Protocol):
 
     @property
     def direct(self) -> DirectConnection | None:
-        """The fast way for streams, if the server offers one."""
+        """A connection that takes pieces of a stream without waiting; None if the server offers none."""
         ...
 
     def start(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]:

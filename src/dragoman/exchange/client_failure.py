@@ -54,6 +54,6 @@ def _advise_key(provider: Provider) -> str:
 
 
 def choose_error(errors: list[DragomanError]) -> DragomanError:
-    """The first error that may pass, because it names a time to retry; otherwise the last error."""
+    """The error that the client gets if all targets failed: the first that a retry may solve, or the last."""
     passing = (error for error in errors if find_step(error.failure) == "retry")
     return next(passing, errors[-1])

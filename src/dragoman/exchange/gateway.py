@@ -117,6 +117,7 @@ class Gateway:
                 self._release(snapshot)
 
     async def close(self) -> None:
+        """End everything that the gateway owns, after its last exchange. Waits for pending writes."""
         for snapshot in (*self._earlier, self.snapshot):
             self._release(snapshot)
         if self._closing:

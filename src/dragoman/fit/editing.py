@@ -70,6 +70,7 @@ def edit_messages(
 
 
 def edit_blocks(blocks: tuple[AnyBlock, ...], message: Message, edit: BlockEdit) -> tuple[AnyBlock, ...]:
+    """The blocks after `edit` of each; the same tuple if nothing changes."""
     edited: list[AnyBlock] | None = None
     for position, block in enumerate(blocks):
         after = edit(block, message)

@@ -57,6 +57,7 @@ def fit_max_tokens(request: Request, target: TargetFacts, losses: Losses) -> Req
 
 
 def fit_sampling(request: Request, target: TargetFacts, losses: Losses) -> Request:
+    """Remove sampling settings that the target refuses, alone, together, or while it reasons."""
     removed = {
         name: "the target has no such setting"
         for name in SAMPLING

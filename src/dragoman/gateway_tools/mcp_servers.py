@@ -133,7 +133,7 @@ class McpServer:
 
 
 def _load_error() -> type[Exception]:
-    """The error by which the SDK reports an answer that is an error."""
+    """The class of the SDK's exceptions for error answers of a server."""
     error: type[Exception] = import_module("mcp").MCPError
     return error
 

@@ -85,6 +85,7 @@ class StreamedArguments(HeldArguments):
         self._tail_in_string = False
 
     def add(self, text: str) -> str:
+        """Take the next piece. Returns the text that may be sent now, because no repair can change it."""
         self._pieces.append(text)
         prefix = self._prefix
         if self._in_string and not self._tail and prefix.is_string_continuation(text):

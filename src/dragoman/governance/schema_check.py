@@ -78,7 +78,10 @@ Schema = dict[str, object]
 
 
 class SchemaViolation(msgspec.Struct, frozen=True):
-    """`path` such as `edits[0].text`, empty for the whole value; `problem` without values."""
+    """Where a value breaks its schema: `path` such as `edits[0].text` (empty: the whole value) and `problem`.
+
+    `problem` quotes no values.
+    """
 
     path: str
     problem: str

@@ -165,7 +165,10 @@ KEYS: dict[str, SettingKey] = {
 def read_governance(
     values: Mapping[str, object], *, base: Governance | None = None, path: str = ""
 ) -> Governance:
-    """`base` with the values of the table. Errors name the key, the accepted values and the given one."""
+    """The settings of a table: those of `base`, replaced by the values of the table.
+
+    Errors name the key, the accepted values and the given one.
+    """
     return msgspec.structs.replace(base or Governance(), **read_changes(values, path=path))
 
 

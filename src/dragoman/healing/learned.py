@@ -267,6 +267,7 @@ def _is_valid(fact: LearnedFact) -> bool:
 
 
 async def write_learned_facts(transaction: Transaction, facts: Iterable[LearnedFact]) -> None:
+    """Insert the facts, or replace those of the same target and key."""
     await transaction.execute_many(
         _WRITE_FACT,
         [

@@ -99,6 +99,7 @@ class ReplyFolder:
         self._ending: ReplyFinished | ReplyFailed | None = None
 
     def feed(self, event: ReplyEvent) -> None:
+        """Add the next event of the reply."""
         match event:
             case TextDelta() | ArgumentsDelta():
                 self._find_open(event.index).texts.write(event.text)

@@ -98,6 +98,7 @@ class GrammarChecker:
         return self._phase is ReplyPhase.ENDED
 
     def check(self, event: ReplyEvent) -> None:
+        """Accept the next event of the reply. Raises if the event is illegal here."""
         kind = type(event)
         # A block is open only in a phase that accepts deltas, so the phase needs no test here.
         if isinstance(event, _BLOCK_EVENTS) and kind in self._open.get(event.index, _NOTHING):

@@ -38,6 +38,7 @@ class Tally:
         self.ending: ReplyFinished | ReplyFailed | None = None
 
     def add(self, event: ReplyEvent) -> None:
+        """Count an event of the reply."""
         match event:
             case BlockOpened():
                 self.is_refusing = type(event.block) is Refusal and (self.is_refusing or not self.has_content)

@@ -11,7 +11,7 @@ import msgspec
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """One report of token counts."""
+    """One report of token counts. None: the upstream did not report the count."""
 
     input: int | None = None
     output: int | None = None

@@ -60,7 +60,7 @@ class CallLease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hint(NamedTuple):
-    """What a gateway has seen of a target: a cooldown, or the seconds to the first word."""
+    """What a gateway has seen of a target: a cooldown, or the seconds until the first content."""
 
     kind: Literal["cooldown", "first_word"]
     provider: str

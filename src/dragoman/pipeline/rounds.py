@@ -101,7 +101,10 @@ class GovernanceRounds:
             self._joiner.add_results(results, shown)
 
     def take_events(self) -> list[ReplyEvent]:
-        """The events after the results. They contain the ending if the client must run calls of its own."""
+        """The events for the client after the gateway ran its tools.
+
+        They contain the ending if the client must run calls of its own.
+        """
         return self._joiner.take_events() if self._joiner else []
 
     def next_request(self) -> Request:
@@ -111,6 +114,7 @@ class GovernanceRounds:
         return self._governed.apply_contract(self._fitted)
 
     def build_stages(self) -> list[Stage]:
+        """The stages of this round in order: governance, gateway tools, and what joins the rounds."""
         stages = self._governed.stages(
             ids=self._ids.branch(f"governance {self._number}"),
             report=self._report,

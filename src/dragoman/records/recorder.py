@@ -102,6 +102,7 @@ class Recorder:
         )
 
     def start(self, record: ExchangeRecord, plan: RequestPlan, route: Route | None) -> MetaTap | None:
+        """The tap of a new exchange; None if the configuration does not record it."""
         level = find_level(self._get_config(), record.caller.name, route)
         if level == "off":
             return None

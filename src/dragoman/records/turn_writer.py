@@ -230,7 +230,7 @@ class TurnWriter:
         return insert_turn(connection, {**entry.row, "project": project}, entry.details, ())
 
     def _check_prefix(self, connection: sqlite3.Connection, row: Row) -> None:
-        """After an unexpected miss of the prompt cache: did the gateway itself change the prompt?"""
+        """Count an unexpected miss of the prompt cache that the gateway caused, by a change of the prompt."""
         lane = (row["session"], row["sub_agent"], row["target"])
         before, self._inputs[lane] = self._inputs.get(lane, 0), row["input"] or 0
         if len(self._inputs) > MAX_SESSIONS:

@@ -231,6 +231,7 @@ class BackgroundRuns:
         return found.encode_response()
 
     async def delete(self, response_id: str, owner: str) -> None:
+        """Cancel the run, in whichever process it is, and delete the response."""
         run = self._runs.get(response_id)
         if run is not None and run.turn.owner == owner:
             await self._cancel(run)

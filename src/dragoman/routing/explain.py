@@ -146,7 +146,7 @@ _DESCRIPTIONS: dict[str, Callable[[RequestTraits], object]] = {
 
 
 def describe_trait(condition: str, traits: RequestTraits) -> str:
-    """What the request has in place of a condition."""
+    """The value of the request that the condition compares, as a sentence."""
     found = _DESCRIPTIONS[condition](traits)
     return f"the request has {_write(found) if isinstance(found, bool) else found}"
 
@@ -166,6 +166,6 @@ _SHOWN = (
 
 
 def describe_traits(traits: RequestTraits) -> dict[str, str]:
-    """The traits of a request, for people."""
+    """The traits of a request as text, by condition, for `dragoman explain`."""
     names = {"tokens_over": "tokens"}
     return {names.get(name, name): str(_DESCRIPTIONS[name](traits)) for name in _SHOWN}

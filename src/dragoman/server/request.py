@@ -123,6 +123,7 @@ def _read_headers(raw: list[tuple[bytes, bytes]]) -> Mapping[str, str]:
 
 
 async def receive_body(receive: Receive, limit: int) -> bytes:
+    """The whole body. Raises if it is larger than `limit` bytes or the client disconnects."""
     pieces: list[bytes] = []
     size = 0
     while True:

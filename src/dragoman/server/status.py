@@ -57,6 +57,7 @@ async def _build_exchanges(state: ServerState) -> object:
 
 
 def describe_exchange(exchange: Exchange) -> Mapping[str, object]:
+    """One open exchange as JSON, without contents."""
     record = exchange.record
     return {
         "request": record.request_id,

@@ -91,6 +91,7 @@ async def copy_table(
 async def compare_table(
     source: sqlite3.Connection, target: "asyncpg.Connection[Any]", shape: TableShape
 ) -> CopiedTable:
+    """Read a table on both sides. The result has the sums by which they can be compared."""
     left, right = RowSum(), RowSum()
     for batch in _read_batches(source, shape):
         for row in batch:

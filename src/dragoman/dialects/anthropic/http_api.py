@@ -10,6 +10,8 @@ from dragoman.providers.profile import Profile
 
 
 class AnthropicHttpApi(HttpApi):
+    """Paths, key and version headers, and model lists of Anthropic's API."""
+
     endpoints = (
         EndpointPattern(rf"{V1}/messages", "turn"),
         EndpointPattern(rf"{V1}/messages/count_tokens", "count"),

@@ -22,6 +22,7 @@ _SOURCES: dict[str, tuple[str, str]] = {
 
 
 def read_media(kind: MediaKind, fields: Fields, at: str) -> Media:
+    """An image or a document. A source that the hub has no place for is kept as a private extra."""
     cache = read_cache(fields)
     source = fields.object("source").rest()
     title = take_text(fields.rest(), "title")

@@ -70,6 +70,8 @@ _MOVES = {
 
 
 class AnthropicChecker(StreamChecker):
+    """Checks one stream of the Messages API; see `StreamChecker`."""
+
     def __init__(self) -> None:
         super().__init__(_MOVES)
         self._index = 0

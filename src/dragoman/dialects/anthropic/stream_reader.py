@@ -47,6 +47,8 @@ class _StreamBlock:
 
 
 class AnthropicStreamReader(FrameReader):
+    """Turns the bytes of a reply into events. Every event of the API has a handler `_on_…`."""
+
     def __init__(self, context: UpstreamContext) -> None:
         super().__init__(context)
         self._blocks: dict[int, _StreamBlock] = {}

@@ -32,6 +32,7 @@ EMPTY_SCHEMA: Json = {"type": "object", "properties": {}}
 
 
 def read_tool(fields: Fields, at: str) -> Tool:
+    """A declared tool: a function with its schema, or a tool of Anthropic with a `type`."""
     cache = read_cache(fields)
     kind_name = fields.text_or("type", "")
     deferred = fields.rest().get("defer_loading") is True

@@ -28,6 +28,7 @@ class UsageReader:
         self._counts: dict[str, int] = {}
 
     def read(self, report: Json) -> Usage:
+        """The counts after this object. Fields that are no counts are its extras."""
         extras: Json = {}
         for name, value in report.items():
             count = read_count(value) if name in _COUNTS else None

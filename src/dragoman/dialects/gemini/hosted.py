@@ -37,7 +37,7 @@ def find_common_name(name: str) -> str:
 
 
 def find_called_name(kind: str) -> str:
-    """The common name of a called tool."""
+    """The common name of a tool whose call has this `toolType`."""
     return COMMON_NAMES.get(kind) or kind.lower()
 
 

@@ -28,6 +28,8 @@ _ENDPOINT = re.compile(r"/models(?:/[^/:]+(?::[A-Za-z]+)?)?$")
 
 
 class GeminiHttpApi(HttpApi):
+    """Paths that name the model and the method, key headers, and model lists of Google's API."""
+
     endpoints = (
         EndpointPattern(rf"{_MODEL}:generateContent", "turn"),
         EndpointPattern(rf"{_MODEL}:streamGenerateContent", "stream"),

@@ -89,6 +89,7 @@ def _collect_extras(part: Fields, name: str, inner: Fields) -> Extras:
 
 
 def write_media(media: Media, *, native: bool, losses: Losses) -> Json | None:
+    """A part with data or with the address of a file; None, with a loss, if Gemini cannot read the file."""
     if media.file_id and not native:
         losses.add(media.at, "a file stored at another vendor cannot be sent to Gemini")
         return None

@@ -171,6 +171,8 @@ def restore_snake_names(body: Json, paths: list[str]) -> None:
 
 
 class RequestForm(msgspec.Struct, omit_defaults=True):
+    """The form of a request, as JSON: how the client wrote what the hub keeps in one way."""
+
     #: `text` or `object`: what `contents` held instead of a list.
     contents: str = ""
     #: Paths of the names that were in snake_case.
@@ -185,6 +187,8 @@ class RequestForm(msgspec.Struct, omit_defaults=True):
 
 
 class ToolForm(msgspec.Struct, omit_defaults=True):
+    """The form of a tool, as JSON."""
+
     #: The index of its entry in `tools`.
     group: int = 0
     #: The field that held the schema, and the original schema if it cannot be written from the hub's.
@@ -193,6 +197,8 @@ class ToolForm(msgspec.Struct, omit_defaults=True):
 
 
 class OutputForm(msgspec.Struct, omit_defaults=True):
+    """The form of the output format, as JSON: the field of its schema, and the original schema."""
+
     field: str = ""
     original: Json | None = None
     media_type: bool = False

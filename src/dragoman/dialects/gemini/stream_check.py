@@ -48,6 +48,8 @@ _MOVES = {
 
 
 class GeminiChecker(StreamChecker):
+    """Checks one stream of `generateContent` chunks; see `StreamChecker`."""
+
     def __init__(self) -> None:
         super().__init__(_MOVES)
         self._started: set[int] = set()

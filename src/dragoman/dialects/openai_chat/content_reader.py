@@ -65,6 +65,7 @@ class MessageReader:
         self._is_answering = False
 
     def read(self, message: Fields, number: int) -> Message:
+        """Read one message; `number` is its place in the request. Call it in the order of the messages."""
         role_name = message.text("role")
         role = ROLES.get(role_name)
         if role is None:

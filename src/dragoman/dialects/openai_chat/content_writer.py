@@ -79,6 +79,7 @@ class MessageWriter:
         self._needs_reasoning = target.replay_reasoning and not self._same_dialect and bool(request.tools)
 
     def write(self, messages: Sequence[Message]) -> list[Json]:
+        """The messages of the API. At least one, if the conversation has any."""
         written: list[Json] = []
         for message in messages:
             if message.role == "assistant":

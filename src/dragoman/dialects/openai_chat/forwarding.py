@@ -12,6 +12,8 @@ _ANSWER = re.compile(
 
 
 class ChatForwarding(Forwarding):
+    """How a Chat stream is forwarded: it may have to lose its usage chunk."""
+
     closing_mark = b"[DONE]"
     closing_event = b"data: [DONE]\n\n"
     # Deltas hold strings only, and quotes inside them are escaped.

@@ -17,6 +17,7 @@ class Fragment(NamedTuple):
 
 
 def read_fragment(entry: dict[str, object]) -> Fragment:
+    """Read an entry of `tool_calls`, also without the wrapper that some servers omit."""
     kind: CallKind = "function"
     body = entry.get("function")
     if isinstance(entry.get("custom"), dict) or entry.get("type") == "custom":

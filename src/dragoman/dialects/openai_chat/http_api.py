@@ -7,6 +7,8 @@ from dragoman.dialects.openai_rate_limits import CHAT_RATE_LIMITS
 
 
 class ChatHttpApi(HttpApi):
+    """Paths and headers of the Chat Completions API."""
+
     endpoints = (
         EndpointPattern(rf"{V1}/chat/completions", "turn"),
         EndpointPattern(rf"{V1}/models", "models", READ),

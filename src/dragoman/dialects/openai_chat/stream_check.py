@@ -38,6 +38,8 @@ class _OpenChoice(msgspec.Struct):
 
 
 class ChatChecker(StreamChecker):
+    """Checks one stream of chunks; see `StreamChecker`."""
+
     def __init__(self) -> None:
         super().__init__(_MOVES)
         self._constants: Json = {}

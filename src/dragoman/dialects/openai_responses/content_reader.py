@@ -88,6 +88,7 @@ class InputReader:
         self._answer = 0
 
     def read(self, fields: Fields) -> None:
+        """Read one item of `input`. Its message is among those that `messages` returns."""
         item_type = fields.rest().get("type")
         if item_type is None and fields.has("role"):
             item_type = "message"

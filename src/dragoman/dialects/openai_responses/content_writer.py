@@ -51,6 +51,7 @@ class InputWriter:
         self.items: list[Extras] = []
 
     def write(self, message: Message) -> None:
+        """The items of one message."""
         content: list[AnyBlock] = []
         for block in message.blocks:
             if self._is_content(block):

@@ -29,6 +29,7 @@ _FORMATS: dict[str, Literal["text", "json_object", "json_schema"]] = {
 
 
 def read_reasoning_settings(fields: Fields) -> ReasoningSettings | None:
+    """Take `reasoning`: the effort, the style of the summary, and the rest as extras."""
     reasoning = fields.maybe_object("reasoning")
     if reasoning is None:
         return None

@@ -7,6 +7,8 @@ from dragoman.dialects.openai_rate_limits import RESPONSES_RATE_LIMITS
 
 
 class ResponsesHttpApi(HttpApi):
+    """Paths and headers of the Responses API, also those of its stored responses."""
+
     endpoints = (
         EndpointPattern(rf"{V1}/responses", "turn", ("POST", "GET")),
         EndpointPattern(rf"{V1}/responses/input_tokens", "count"),

@@ -44,6 +44,7 @@ PATHS = {
 
 
 def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
+    """Read a client's body and empty it."""
     fields = Fields(body)
     messages, flags = _read_messages(fields, losses)
     settings = read_reasoning_settings(fields)

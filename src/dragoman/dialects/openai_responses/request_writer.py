@@ -42,6 +42,7 @@ UNSUPPORTED = ("top_k", "seed", "logit_bias", *OPEN_RESPONSES)
 
 
 def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json:
+    """Build the body for the upstream from a request that fits the target."""
     same_dialect = request.dialect == NAME
     body: Json = {}
     if request.model or target.model:

@@ -380,6 +380,7 @@ class HostedItemEmitter(ItemEmitter):
     """A whole item of a tool that the vendor ran: added, its steps, done."""
 
     def emit(self, item: Extras) -> Frames:
+        """The frames of the whole item."""
         kind = str(item.get("type"))
         steps = STEPS.get(kind, ())
         if item.get("status") == FAILED:

@@ -141,6 +141,8 @@ class _OpenItem(msgspec.Struct):
 
 
 class ResponsesChecker(StreamChecker):
+    """Checks one stream of the Responses API; see `StreamChecker`."""
+
     def __init__(self) -> None:
         super().__init__(_MOVES)
         self._sequence = 0

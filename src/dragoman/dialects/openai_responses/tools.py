@@ -340,6 +340,7 @@ def _read_allowed(choice: Fields) -> ToolChoice:
 
 
 def write_choice(choice: ToolChoice, tools: Sequence[Tool], *, same_dialect: bool) -> object:
+    """The value of `tool_choice`: a mode, or an object that names tools."""
     if choice.mode == "allowed":
         return _write_allowed(choice, tools, same_dialect=same_dialect)
     if choice.mode != "named":

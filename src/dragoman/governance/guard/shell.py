@@ -28,6 +28,8 @@ MAX_NESTING = 50
 
 
 class Redirect(NamedTuple):
+    """A redirect of a command, such as `>` and `out.txt`."""
+
     operator: str
     target: str
 
@@ -83,6 +85,8 @@ class _ShellFrame:
 
 
 class ShellReader:
+    """Reads one script. Each open quotation, substitution or group is a frame on a stack."""
+
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
@@ -94,6 +98,7 @@ class ShellReader:
         self._texts: list[str] = []
 
     def read(self) -> Script:
+        """The commands of the script, its operators, and the texts of its here-documents. Called once."""
         while self._at < len(self._text):
             frame = self._frames[-1]
             if frame.in_quotes:

@@ -175,7 +175,10 @@ class QuoteTracker:
 
     @property
     def is_in_quotation(self) -> bool:
-        """Whether this place is inside a fence or markup, beyond this line. Ends a run of backticks."""
+        """Whether this place is in a quotation that spans lines: a code fence, or markup.
+
+        Ends a run of backticks.
+        """
         self._end_run()
         return self.is_enclosed or self._opening is not None
 

@@ -203,6 +203,7 @@ class ClaudeSession:
         return frozenset() if self.forbids_calls else self.tools.names
 
     def build_snapshot(self) -> SessionSnapshot:
+        """What `matching` must know of the session, as it is now."""
         return SessionSnapshot(
             id=self.id,
             owner=self.owner,
