@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.dialects.forwarding import SLICE
 from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.tally import Tally
-from dragoman.pipeline.forwarded import SLICE
 from dragoman.wire.sse import LIMIT
 from tests.exchange.sample_replies import (
     ANTHROPIC_STREAM,

@@ -4,6 +4,8 @@
 `reply_patch` replaces a few members of a reply.
 """
 
+from collections.abc import Iterator
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.encode
+
+
+#: Bytes of events that are examined together.
+SLICE = 1024
 
 
 class RequestPeek(msgspec.Struct, frozen=True):
@@ -46,6 +52,16 @@ def peek_members(body: bytes) -> tuple[str, bool, object] | None:
     if isinstance(peeked.model, str) and isinstance(peeked.stream, bool):
         return peeked.model, peeked.stream, peeked.stream_options
     return None
+
+
+def split_event_lines(events: bytes) -> Iterator[tuple[bytes, bytes]] | None:
+    """The line of the name and the lines of the data of each event; None if an event has other lines."""
+    # A file of bytes finds its lines several times faster than a search for the ends of events.
+    lines = BytesIO(events).readlines()
+    count, rest = divmod(len(lines), 3)
+    if rest or lines[2::3].count(b"\n") != count:
+        return None
+    return zip(lines[::3], lines[1::3], strict=True)
 
 
 def replace_members(body: bytes, changes: Changes) -> bytes:
@@ -90,6 +106,15 @@ class Forwarding:
         A quote or a line end inside a JSON string is escaped, so no text of a model can imitate the marks.
         """
         return False
+
+    def drop_deltas(self, events: bytes) -> bytes:
+        """These whole events without deltas. Deltas between other events may stay."""
+        if self.is_delta_run(events):
+            return b""
+        middle = events.find(b"\n\n", len(events) // 2) + 2 if len(events) > SLICE else 0
+        if 2 <= middle < len(events):
+            return self.drop_deltas(events[:middle]) + self.drop_deltas(events[middle:])
+        return events
 
     def may_answer(self, events: bytes) -> bool:
         """Whether a run of deltas may contain more than reasoning.

@@ -9,6 +9,7 @@ event can still be ended properly. The rules of each dialect, and the bytes of a
 from collections.abc import Iterable
 
 from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.forwarding import SLICE
 from dragoman.dialects.interfaces import StreamReader
 from dragoman.dialects.reply_patch import ReplyPatch
 from dragoman.hub.errors import DragomanError
@@ -25,9 +26,6 @@ from dragoman.wire.sse import (
     complete_event,
     encode_sse,
 )
-
-#: Bytes of events that are examined together.
-SLICE = 1024
 
 #: What may stand before a whole reply: white space, and the byte order mark in any pieces.
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
@@ -110,19 +108,20 @@ class ForwardedReply:
         are no such run are divided in two, down to about `SLICE` bytes.
         """
         forwarding = self._forwarding
-        if (
-            self.tally.has_content
-            and forwarding.is_delta_run(events)
-            and (self._reader.has_answer or not forwarding.may_answer(events))
-        ):
+        if self._reader.has_answer and self.tally.has_content:
+            return self._read_whole_events(forwarding.drop_deltas(events))
+        if self.tally.has_content and forwarding.is_delta_run(events) and not forwarding.may_answer(events):
             return None
         middle = events.find(b"\n\n", len(events) // 2) + 2 if len(events) > SLICE else 0
         if 2 <= middle < len(events):
             self._read(events[:middle])
             return self._read(events[middle:])
-        self._add_to_tally(self._reader.feed_runs(events))
-        self._ending.note(events)
-        return None
+        return self._read_whole_events(events)
+
+    def _read_whole_events(self, events: bytes) -> None:
+        if events:
+            self._add_to_tally(self._reader.feed_runs(events))
+            self._ending.note(events)
 
     def feed_frames(self, frames: Iterable[Frame]) -> Output:
         """Add the frames of a whole reply to the tally. The client gets the upstream's body instead."""
@@ -215,7 +214,8 @@ class ForwardedReply:
         searched = max(0, len(begun) - 2)
         begun += data
         end = 0
-        for mark in _EVENT_ENDS:
+        # Most streams have no carriage return, and a search that finds nothing reads everything.
+        for mark in _EVENT_ENDS if b"\r" in begun else _EVENT_ENDS[:1]:
             at = begun.rfind(mark, searched)
             if at >= 0:
                 end = max(end, at + len(mark))

@@ -1,6 +1,6 @@
 """Rules for forwarding a stream of the Messages API."""
 
-from dragoman.dialects.forwarding import Forwarding
+from dragoman.dialects.forwarding import Forwarding, split_event_lines
 
 
 class AnthropicForwarding(Forwarding):
@@ -12,6 +12,13 @@ class AnthropicForwarding(Forwarding):
     def is_delta_run(self, events: bytes) -> bool:
         deltas = events.count(b"event: content_block_delta\ndata: ")
         return deltas > 0 and events.count(b"\n\n") == deltas
+
+    def drop_deltas(self, events: bytes) -> bytes:
+        split = split_event_lines(events)
+        if split is None:
+            return events
+        kept = [name + data + b"\n" for name, data in split if name != b"event: content_block_delta\n"]
+        return b"".join(kept)
 
     def may_answer(self, events: bytes) -> bool:
         thoughts = events.count(b'"thinking_delta"') + events.count(b'"signature_delta"')

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dragoman.dialects.forwarding import Forwarding
+from dragoman.dialects.forwarding import Forwarding, split_event_lines
 from dragoman.dialects.openai_responses.forwarded_ending import ResponsesEnding
 
 if TYPE_CHECKING:
@@ -16,6 +16,12 @@ class ResponsesForwarding(Forwarding):
     def is_delta_run(self, events: bytes) -> bool:
         deltas = events.count(b".delta\ndata: ")
         return deltas > 0 and events.count(b"\n\n") == deltas
+
+    def drop_deltas(self, events: bytes) -> bytes:
+        split = split_event_lines(events)
+        if split is None:
+            return events
+        return b"".join([name + data + b"\n" for name, data in split if name[-7:] != b".delta\n"])
 
     def may_answer(self, events: bytes) -> bool:
         return events.count(b"event: response.reasoning") != events.count(b"\n\n")
