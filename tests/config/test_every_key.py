@@ -13,6 +13,7 @@ from dragoman.config.model import Config, KeyTable, list_tables
 from dragoman.config.provider import TargetName
 from dragoman.config.rules import RuleConditions
 from dragoman.config.settings import ClaudeCodeSessions, Secret, Timeouts
+from dragoman.config.steps import StepSettings
 from dragoman.config.tools import SearchMapping
 from dragoman.governance.guard.rules import read_rules
 from dragoman.hub.errors import ConfigError
@@ -84,6 +85,9 @@ PLACES = {
         lambda config: config.tools.image,
     ),
     "[tools.mcp.NAME]": Place(_write_server, lambda config: config.tools.mcp["s"]),
+    "[steps.NAME]": Place(
+        lambda values: {"steps": {"force_reasoning": values}}, lambda config: config.steps["force_reasoning"]
+    ),
     "[tools.web_search]": Place(_write_search, lambda config: config.tools.web_search),
     "[tools.web_search.mapping]": Place(
         lambda values: _write_search({"mapping": values}),
@@ -147,6 +151,11 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ("[providers.NAME]", "tools"): Example([], ()),
     ("[[routes]]", "tools"): Example([], ()),
     ("[tools.image]", "target"): Example("p/m", "p/m"),
+    ("[steps.NAME]", "use"): Example("force_reasoning", "force_reasoning"),
+    ("[steps.NAME]", "settings"): Example({"instruction": "Think."}, {"instruction": "Think."}),
+    ("[providers.NAME]", "steps"): Example(["force_reasoning"], ("force_reasoning",)),
+    ("[[routes]]", "steps"): Example(["force_reasoning"], ("force_reasoning",)),
+    ("", "steps"): Example({"force_reasoning": {}}, {"force_reasoning": StepSettings()}),
     ("[tools.mcp.NAME]", "command"): Example(["run", "it"], ("run", "it")),
     ("[tools.mcp.NAME]", "url"): Example("http://127.0.0.1:2/mcp", "http://127.0.0.1:2/mcp"),
     ("[tools.mcp.NAME]", "env"): Example({"A": "b"}, {"A": Secret("b")}),

@@ -90,7 +90,9 @@ target = "local/embedded"
 
 def is_ours(block: Block) -> bool:
     """Whether it is a configuration of the gateway, and not of a package or of Codex, and needs no plugin."""
-    return not any(each in block.text for each in ("[project", "openai_base_url", "[tools.plugins"))
+    return not any(
+        each in block.text for each in ("[project", "openai_base_url", "[tools.plugins", "[steps.terse")
+    )
 
 
 @pytest.mark.rule("M52")

@@ -1,11 +1,15 @@
 """claude-code-router's configuration becomes one that works, and nothing in it is dropped in silence."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from dragoman.config.model import Config
+from dragoman.config.steps import StepSettings
 from dragoman.exchange.selection import build_traits
 from dragoman.hub.errors import ConfigError
 from dragoman.importing.ccr import import_ccr
@@ -318,3 +322,54 @@ def test_version_3_has_its_models_in_a_profile(mode: str, targets: list[str]) ->
     assert "Router.rules: dragoman has no such route" in noted(draft)
     assert "trayIcon, theme: settings of the router's own application" in noted(draft)
     loaded(draft)
+
+
+def test_forced_reasoning_becomes_a_step_for_the_provider_or_for_a_model() -> None:
+    shared = {**provider("one"), "transformer": {"use": ["forcereasoning"], "m": {"use": ["forcereasoning"]}}}
+    config = loaded(imported({"Providers": [shared]}))
+    assert config.providers["one"].steps == ("force_reasoning", "force_reasoning_1")
+    assert config.steps["force_reasoning_1"] == StepSettings(use="force_reasoning", models="m")
+
+
+def list_leaves(value: object, *path: str | int) -> Iterator[tuple[str | int, ...]]:
+    """The paths of all values that contain no others."""
+    if isinstance(value, (dict, list)) and value:
+        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from list_leaves(inner, *path, name)
+    else:
+        yield path
+
+
+def change_leaf(value: Any, path: tuple[str | int, ...]) -> Any:
+    """The same configuration with another value at one place."""
+    changed = msgspec.json.decode(msgspec.json.encode(value))
+    inner = changed
+    for name in path[:-1]:
+        inner = inner[name]
+    leaf = inner[path[-1]]
+    if isinstance(leaf, bool):
+        inner[path[-1]] = not leaf
+    elif isinstance(leaf, int):
+        inner[path[-1]] = leaf + 1
+    else:
+        inner[path[-1]] = leaf.replace("://", "://x") if "://" in leaf else f"x{leaf}"
+    return changed
+
+
+#: Comments, and commas after the last member.
+_TOLERATED = re.compile(r"(?<!:)//.*|/\*.*?\*/|,(?=\s*[}\]])")
+FULL = msgspec.json.decode(_TOLERATED.sub("", FILE.read_text("utf-8")))
+LEAVES = [".".join(map(str, path)) for path in list_leaves(FULL)]
+#: Secrets are never written, and names of models need no list: every model of a provider can be asked for.
+UNSEEN = re.compile(r"APIKEY|Providers\.\d+\.api_key|Providers\.\d+\.models\.\d+")
+
+
+@pytest.mark.parametrize("leaf", [leaf for leaf in LEAVES if not UNSEEN.fullmatch(leaf)])
+def test_no_value_of_a_full_configuration_is_lost_in_silence(leaf: str) -> None:
+    """Another value at one place leads to another configuration, or the report names the place."""
+    path = next(path for path in list_leaves(FULL) if ".".join(map(str, path)) == leaf)
+    draft = imported(change_leaf(FULL, path))
+    places = {note.place.partition(" ")[0] for note in imported().notes}
+    is_listed = str(path[0]) in places or f"{path[0]}[{path[1] if len(path) > 1 else ''}]" in places
+    result = draft.build_text("a test") + noted(draft)
+    assert is_listed or result != imported().build_text("a test") + noted(imported())

@@ -15,7 +15,7 @@ from dragoman.config.key_kinds import read_keys
 from dragoman.config.load_provider import check_address, read_provider
 from dragoman.config.load_routes import read_routes, read_targets, warn_about_routes
 from dragoman.config.load_rules import read_prompts, read_roles, read_rules, warn_about_rules
-from dragoman.config.load_tools import check_selections, read_tools
+from dragoman.config.load_tools import check_selections, check_step_names, read_steps, read_tools
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes, read_each
 from dragoman.config.model import Config
 from dragoman.config.model_facts import learned_path, read_learned
@@ -92,6 +92,7 @@ def load(
                 "state": lambda: _read_state(root.table("state"), environment),
                 "responses": lambda: _read_responses(root.table("responses")),
                 "tools": lambda: read_tools(root.table("tools"), root.table("providers").values, environment),
+                "steps": lambda: read_steps(root.table("steps")),
                 "telemetry": lambda: _read_telemetry(root.table("telemetry"), environment),
                 "session_limits": lambda: read_session_limits(root.table("session_limits")),
                 "sign_in": lambda: read_sign_in(root.table("sign_in")),
@@ -107,6 +108,7 @@ def load(
     raise_mistakes(found)
     config = root.build(Config, path=path, **fields)
     check_selections(root, config.tools)
+    check_step_names(root, config.steps)
     warn_about_routes(root, config)
     warn_about_rules(root, config)
     warnings = sorted(document.warnings, key=lambda warning: warning.line)

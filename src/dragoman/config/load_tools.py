@@ -1,4 +1,4 @@
-"""Reads `[tools]` and its tables, and the key `tools` of routes and providers."""
+"""Reads `[tools]` and `[steps]`, and checks the keys `tools` and `steps` of routes and providers."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -12,6 +12,7 @@ from dragoman.config.load_routes import read_targets
 from dragoman.config.mistakes import read_each
 from dragoman.config.secrets import Environment, read_secret, read_secrets
 from dragoman.config.settings import Secret
+from dragoman.config.steps import BUILT_IN_STEPS, STEP_ENTRY_POINTS, StepSettings
 from dragoman.config.tools import (
     ENTRY_POINTS,
     ImageToolSettings,
@@ -152,3 +153,34 @@ def _check_selection(table: TomlTable, tools: ToolsSettings) -> None:
             raise table.error(
                 f'no tool "{name}" is configured in [tools]', "tools", hint=f"there are: {known}"
             )
+
+
+def read_steps(table: TomlTable) -> dict[str, StepSettings]:
+    """The steps by name. A step that is not installed is an error now, not at a request."""
+    installed = _list_installed()
+    steps = {}
+    for name, inner in table.named_tables():
+        inner.check(read_keys(StepSettings))
+        used = inner.text("use") or name
+        if used not in installed:
+            hint = suggest_spelling(used, installed) or f"installed: {', '.join(installed)}"
+            message = f'no installed package has a step "{used}" ({STEP_ENTRY_POINTS})'
+            raise table.error(message, name, hint=hint)
+        steps[name] = inner.build(StepSettings, settings=inner.table("settings").values)
+    return steps
+
+
+def check_step_names(root: TomlTable, steps: Mapping[str, StepSettings]) -> None:
+    """Raise if the key `steps` of a route or provider names a step that does not exist."""
+    known = tuple(dict.fromkeys((*steps, *_list_installed())))
+    tables = [*root.tables("routes"), *(table for _, table in root.table("providers").named_tables())]
+    for table in tables:
+        for name in table.texts("steps"):
+            if name not in known:
+                hint = suggest_spelling(name, known) or f"there are: {', '.join(known)}"
+                raise table.error(f'there is no step "{name}"', "steps", hint=hint)
+
+
+def _list_installed() -> tuple[str, ...]:
+    """The steps that need no table."""
+    return (*BUILT_IN_STEPS, *sorted(point.name for point in entry_points(group=STEP_ENTRY_POINTS)))

@@ -30,6 +30,7 @@ from dragoman.config.settings import (
     TelemetrySettings,
     Timeouts,
 )
+from dragoman.config.steps import StepSettings
 from dragoman.config.tools import (
     ImageToolSettings,
     McpServerSettings,
@@ -78,6 +79,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         TEXTS,
         Doc("The gateway's own tools for these requests; default: those of the provider."),
     ] = None
+    steps: Annotated[
+        tuple[str, ...], TEXTS, Doc("Transformation steps for these requests, after the provider's.")
+    ] = ()
     payload: Annotated[
         tuple[PayloadRule, ...], TABLES, Doc("Edits of the JSON of these requests, after the provider's.")
     ] = ()
@@ -104,6 +108,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     )
     telemetry: Annotated[TelemetrySettings, TABLE, Doc("Metrics and traces.")] = TelemetrySettings()
     tools: Annotated[ToolsSettings, TABLE, Doc("The tools that the gateway runs itself.")] = ToolsSettings()
+    steps: Annotated[
+        dict[str, StepSettings], TABLE, Doc("Transformation steps, by names of your choice.")
+    ] = {}
     session_limits: Annotated[SessionLimits, TABLE, Doc("Limits of one session of an agent.")] = (
         SessionLimits()
     )
@@ -176,6 +183,7 @@ def list_tables() -> tuple[KeyTable, ...]:
         KeyTable("[tools.web_search.mapping]", read_keys(SearchMapping), SearchMapping),
         KeyTable("[tools.web_fetch]", read_keys(WebFetchSettings), WebFetchSettings),
         KeyTable("[tools.mcp.NAME]", read_keys(McpServerSettings), McpServerSettings),
+        KeyTable("[steps.NAME]", read_keys(StepSettings), StepSettings),
         KeyTable("[session_limits]", read_keys(SessionLimits), SessionLimits),
         KeyTable("[sign_in]", read_keys(SignInSettings), SignInSettings),
         KeyTable("[records]", read_keys(RecordSettings), RecordSettings),

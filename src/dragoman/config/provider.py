@@ -80,6 +80,9 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         TEXTS,
         Doc("The gateway's own tools for its models; default: all in `[tools]`."),
     ] = None
+    steps: Annotated[
+        tuple[str, ...], TEXTS, Doc("Transformation steps for its requests and replies, in their order.")
+    ] = ()
     #: Only the facts in the file. `layers` has the others.
     models: Annotated[
         FactsByModel, TABLE, Doc("Facts about models, by name; `*` matches any part of a name.")

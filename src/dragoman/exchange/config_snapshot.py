@@ -12,6 +12,7 @@ from dragoman.config.provider import Provider
 from dragoman.gateway_tools.toolbox import Toolbox, build_toolbox
 from dragoman.prompts.rules import compile_prompts
 from dragoman.routing.rules import compile_rules
+from dragoman.steps.selection import StepSelection
 from dragoman.telemetry.redaction import Redactor
 from dragoman.upstream.port import Upstream
 
@@ -62,6 +63,7 @@ class ConfigSnapshot:
         self.prices = PriceList(config)
         self.rules = compile_rules(config.rules)
         self.prompts = compile_prompts(config.prompts)
+        self.steps = StepSelection(config)
         conditions = [rule.when for rule in config.rules] + [rule.when for rule in config.prompts]
         #: The first segments of paths that rules ask for.
         self.entries = frozenset(path for when in conditions for path in when.path)

@@ -96,8 +96,7 @@ class Exchange:
             run_inner = partial(_run_inner, gateway, caller)
             self._tools = ExchangeTools(gateway, self._snapshot.toolbox, self.record, run_inner)
         plan.histories = gateway.find_histories(caller)
-        config = self._snapshot.config
-        self._requests = TargetRequestBuilder(plan, config, self._healer, self.record, self._tools)
+        self._requests = TargetRequestBuilder(plan, self._snapshot, self._healer, self.record, self._tools)
 
     @property
     def started(self) -> float:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from dragoman.config.model import Config
 from dragoman.config.provider import Provider, TargetName
+from dragoman.exchange.config_snapshot import ConfigSnapshot
 from dragoman.exchange.healer import RequestHealer
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.exchange.selection import compute
@@ -16,9 +16,11 @@ from dragoman.exchange.tools import ExchangeTools
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.request import Effort, ReasoningSettings, Request
 from dragoman.pipeline.payload import PayloadRule
-from dragoman.pipeline.plan import RequestPlan
+from dragoman.pipeline.plan import RequestEdit, RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
+from dragoman.providers.profile import build_target_facts
 from dragoman.routing.choose import RouteChoice
+from dragoman.steps.selection import RequestSteps
 
 _log = logging.getLogger("dragoman")
 
@@ -29,13 +31,13 @@ class TargetRequestBuilder:
     def __init__(
         self,
         plan: RequestPlan,
-        config: Config,
+        snapshot: ConfigSnapshot,
         healer: RequestHealer,
         record: ExchangeRecord,
         tools: ExchangeTools | None,
     ) -> None:
         self._plan = plan
-        self._config = config
+        self._snapshot = snapshot
         self._healer = healer
         self._record = record
         self._tools = tools
@@ -59,14 +61,16 @@ class TargetRequestBuilder:
         self, target: TargetName, provider: Provider, refused_seals: frozenset[str], choice: RouteChoice
     ) -> TargetRequest | ClientProtocolError:
         # The provider without the facts that refusals have proved.
-        stated = self._config.providers[target.provider]
+        stated = self._snapshot.config.providers[target.provider]
         governance = provider.find_governance(target.model, choice.route.governance)
+        steps = self._snapshot.steps.select(stated, target.model, choice.route)
         build = partial(
             self._build_edited,
             model=target.model,
             payload=choice.route.payload,
             strict=choice.route.strict,
-            edit=partial(set_effort, effort=choice.effort) if choice.effort else None,
+            edit=self._build_edit(provider, target.model, choice.effort, steps),
+            steps=steps if steps and steps.changes_reply else None,
         )
         if not governance.is_off:
             report = self._record.interventions.reporter(target, provider.wire_dialect)
@@ -83,6 +87,16 @@ class TargetRequestBuilder:
             return build(stated)
         except ClientProtocolError as error:
             return error
+
+    def _build_edit(
+        self, provider: Provider, model: str, effort: Effort | None, steps: RequestSteps | None
+    ) -> RequestEdit | None:
+        """The changes of the client's request: the effort in the model's name, and the steps."""
+        set_it = partial(set_effort, effort=effort) if effort else None
+        if steps is None:
+            return set_it
+        facts = build_target_facts(provider.build_profile(model), self._plan.metadata.dialect)
+        return lambda request: steps.change_request(set_it(request) if set_it else request, facts)
 
     def _build_edited(
         self, provider: Provider, model: str, payload: tuple[PayloadRule, ...], **options: Any

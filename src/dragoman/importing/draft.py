@@ -41,6 +41,8 @@ class ConfigDraft:
     def __init__(self) -> None:
         self.server: Table = {}
         self.providers: dict[str, Table] = {}
+        #: Tables of `[steps]` by name.
+        self.steps: dict[str, Table] = {}
         #: Targets by the model name or pattern that clients ask for.
         self.routes: dict[str, list[str]] = {}
         #: Tables of `[[rules]]`, in their order.
@@ -98,6 +100,8 @@ class ConfigDraft:
         tables: Table = {"server": self.server} if self.server else {}
         if self.providers:
             tables["providers"] = self.providers
+        if self.steps:
+            tables["steps"] = self.steps
         if self.rules:
             tables["rules"] = self.rules
         if self.routes:

@@ -55,6 +55,17 @@ def _govern(name: str, value: object) -> Convert:
     return convert
 
 
+def _convert_forcereasoning(draft: ConfigDraft, provider: str, model: str, options: Table) -> str:
+    name = "force_reasoning"
+    if model != "*":
+        name = f"force_reasoning_{len(draft.steps) + 1}"
+        draft.steps[name] = {"use": "force_reasoning", "models": model}
+    steps = draft.providers[provider].setdefault("steps", [])
+    if isinstance(steps, list) and name not in steps:
+        steps.append(name)
+    return ""
+
+
 def _convert_reasoning(draft: ConfigDraft, provider: str, model: str, options: Table) -> str:
     if options.get("enable", True):
         return ""
@@ -145,6 +156,6 @@ TRANSFORMERS: dict[str, Transformer] = {
     "tooluse": Transformer('governance `choice = "required"`', _govern("choice", "required")),
     "enhancetool": Transformer('governance `tools = "hold"`', _govern("tools", "hold")),
     "extrathinktag": Transformer('governance `harvest = "auto"`', _govern("harvest", "auto")),
-    "forcereasoning": _leave_out("append such an instruction with a prompt rule"),
+    "forcereasoning": Transformer("the step `force_reasoning`", _convert_forcereasoning),
     **{name: _leave_out(reason) for name, reason in CCR_UNREACHABLE.items()},
 }

@@ -5,6 +5,7 @@ read at most once, and only if something in it must be known or changed.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 
@@ -27,7 +28,7 @@ from dragoman.pipeline.governance import govern_request
 from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.remembered import OwnHistories
 from dragoman.pipeline.reuse import HistoryReuse, find_reuse, sort_losses
-from dragoman.pipeline.rounds import RequestTools
+from dragoman.pipeline.rounds import ReplySteps, RequestTools
 from dragoman.pipeline.search import refuse_lost_search
 from dragoman.pipeline.target_provider import TargetProvider
 from dragoman.pipeline.target_request import Lane, TargetRequest
@@ -182,16 +183,18 @@ class RequestPlan:
         refused_seals: frozenset[str] = frozenset(),
         tools: RequestTools | None = None,
         edit: RequestEdit | None = None,
+        steps: ReplySteps | None = None,
     ) -> TargetRequest:
         """Build the request for one target. Raises `ClientProtocolError` if it cannot be sent there.
 
         `strict` refuses a request that would lose something. `report` receives what governance changed.
         `refused_seals`: hashes of seals that the target has refused (`fit.seals.hash_seal`). `tools`: those
-        that the gateway may run itself for this request. `edit` changes the client's request first.
+        that the gateway may run itself for this request. `edit` changes the client's request first; `steps`
+        change the reply.
         """
         is_same_dialect = provider.wire_dialect == self.metadata.dialect
         can_forward = is_same_dialect and not self.metadata.is_assembled and not self._has_envelope()
-        is_idle = governance.is_idle(has_tools=b'"tools"' in self.body)
+        is_idle = steps is None and governance.is_idle(has_tools=b'"tools"' in self.body)
         can_reuse = is_idle and not is_same_dialect and tools is None and edit is None and not refused_seals
         self._reuse = reuse = self._find_reuse(provider, model) if can_reuse else None
         if reuse and (continued := self._continue(reuse, provider, model, strict=strict)):
@@ -203,17 +206,9 @@ class RequestPlan:
             asked = self._apply_tools(tools, provider, model, refused_seals, edit)
             tools = tools if asked is not None else None
         if tools is not None or not is_idle:
-            return self._govern(
-                asked or self._edit(refused_seals, edit),
-                provider,
-                model,
-                governance,
-                report,
-                timer,
-                strict=strict,
-                can_forward=can_forward,
-                tools=tools,
-            )
+            request = asked or self._edit(refused_seals, edit)
+            governed = partial(self._govern, request, provider, model, governance, report, timer)
+            return governed(strict=strict, can_forward=can_forward, tools=tools, steps=steps)
         # A client that asks a server of its own dialect for a model by its name knows the model; only what
         # the configuration states holds for it. Behind an alias the client cannot know the model.
         knows_model = model == self.model
@@ -299,6 +294,7 @@ class RequestPlan:
         strict: bool,
         can_forward: bool,
         tools: RequestTools | None,
+        steps: ReplySteps | None,
     ) -> TargetRequest:
         """Build a request under governance. Its reply is translated even if the request is forwarded."""
         losses = Losses(self.read_losses)
@@ -317,6 +313,7 @@ class RequestPlan:
             report=report,
             timer=timer,
             tools=tools,
+            steps=steps,
         )
 
     def _find_contained(self, refused: frozenset[str]) -> frozenset[str]:

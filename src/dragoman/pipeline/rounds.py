@@ -39,6 +39,14 @@ class RequestTools(Protocol):
         ...
 
 
+class ReplySteps(Protocol):
+    """The transformation steps that change the reply to one request. `steps.selection` implements it."""
+
+    def build_stages(self, request: Request, target: TargetFacts) -> list[Stage]:
+        """The stages of one round. They come first: they adapt what the target sends."""
+        ...
+
+
 class GovernanceRounds:
     """The rounds of one reply. `timer` returns seconds, for the limits on holding calls.
 
@@ -58,6 +66,7 @@ class GovernanceRounds:
         streams: bool,
         can_retry: bool = True,
         tools: RequestTools | None = None,
+        steps: ReplySteps | None = None,
     ) -> None:
         # The conversation is kept only if a round may have to send it again.
         asks_again = tools is not None or (governed.asks_again and can_retry)
@@ -70,6 +79,7 @@ class GovernanceRounds:
         self._timer = timer
         self._streams = streams
         self._tools = tools
+        self._steps = steps
         self._joiner = RoundJoiner() if asks_again else None
         self._fitted = fitted
         self._number = 1
@@ -114,8 +124,9 @@ class GovernanceRounds:
         return self._governed.apply_contract(self._fitted)
 
     def build_stages(self) -> list[Stage]:
-        """The stages of this round in order: governance, gateway tools, and what joins the rounds."""
-        stages = self._governed.stages(
+        """The stages of this round in order: steps, governance, gateway tools, and what joins the rounds."""
+        stages = self._steps.build_stages(self._governed.asked, self._facts) if self._steps else []
+        stages += self._governed.stages(
             ids=self._ids.branch(f"governance {self._number}"),
             report=self._report,
             streams=self._streams,

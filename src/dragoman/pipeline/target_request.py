@@ -23,7 +23,7 @@ from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.outline import build_outline
 from dragoman.pipeline.payload import PayloadRule, edit_payload
 from dragoman.pipeline.reply import ReplyPipeline, TranslatedReply, build_translated_reply
-from dragoman.pipeline.rounds import GovernanceRounds, RequestTools
+from dragoman.pipeline.rounds import GovernanceRounds, ReplySteps, RequestTools
 from dragoman.providers.profile import TargetFacts, build_target_facts
 from dragoman.tokens.request import PromptSample, sample_request
 from dragoman.tokens.tokenizers import OVERHEADS, find_tokenizer
@@ -62,6 +62,7 @@ class TargetRequest:
         timer: Callable[[], float] | None = None,
         tools: RequestTools | None = None,
         continued: ContinuedTranslation | None = None,
+        steps: ReplySteps | None = None,
     ) -> None:
         self._plan = plan
         self._provider = provider
@@ -78,6 +79,7 @@ class TargetRequest:
         self._timer = timer
         self._tools = tools
         self._continued = continued
+        self._steps = steps
         self._rounds: GovernanceRounds | None = None
         self._payload: Sequence[PayloadRule] = ()
 
@@ -186,6 +188,7 @@ class TargetRequest:
                 timer=self._timer,
                 streams=plan.stream,
                 tools=self._tools,
+                steps=self._steps,
             )
         return build_translated_reply(
             metadata.dialect,
