@@ -122,7 +122,7 @@ def test_a_call_that_came_twice_is_sent_once() -> None:
     )
     after, losses = fitted(asked, "openai_chat")
     assert shape(after.messages)[1:] == [["assistant", "call 1"], ["tool", "result 1: a"]]
-    assert losses == ["call 1: the same call came twice"]
+    assert losses == ["call 1: the same call is there twice"]
 
 
 @pytest.mark.rule("R42", "H18")
@@ -149,7 +149,7 @@ def test_a_call_without_a_result_gets_a_stand_in() -> None:
         ["tool", "result 1: [no result: interrupted]", "result 2: b"],
         ["user", "stop"],
     ]
-    assert losses == ["call 1: no result came for this call, a stand-in was added"]
+    assert losses == ["call 1: the call has no result, so a placeholder was added"]
 
 
 @pytest.mark.rule("R42", "H18", "H44")

@@ -72,7 +72,7 @@ def test_a_begun_answer_is_asked_to_be_continued_where_it_cannot_be() -> None:
         ["assistant", "The answer is "],
         ["user", "Continue exactly where your last message ended."],
     ]
-    assert losses == ["messages[1]: the target cannot go on from a begun answer and was asked to continue it"]
+    assert losses == ["messages[1]: the target cannot continue a begun answer, so it is asked to continue"]
 
 
 @pytest.mark.rule("H44")

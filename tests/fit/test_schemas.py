@@ -338,5 +338,5 @@ def test_members_whose_names_anthropic_refuses_are_left_out() -> None:
         request(build_message("user", "Hi"), tools=(function("a", schema=schema),)), "anthropic"
     )
     assert after.tools[0].schema == {"type": "object", "properties": {"ok": {}}, "required": ["ok"]}
-    assert losses == ["tool a: members were left out whose names the target does not take"]
+    assert losses == ["tool a: members whose names the target refuses were removed"]
     assert schema_at("openai_chat", schema) is schema

@@ -81,7 +81,7 @@ def _fit_forced(request: Request, chosen: ToolChoice, target: TargetFacts, losse
         if not named:
             if not is_foreign(request, target):
                 return request
-            losses.add(path, "the tool it names is not there")
+            losses.add(path, "the tool that it names is not declared")
             return replace(request, tool_choice=None)
         if "named" in target.choices:
             return _fit_kind(request, chosen, named[0])

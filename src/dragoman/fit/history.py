@@ -139,7 +139,7 @@ class _History:
         """Note a call; False if the step already has the same call."""
         same = (call.id, call.name, call.arguments, call.kind)
         if same in step.calls:
-            self._losses.add(call.at, "the same call came twice")
+            self._losses.add(call.at, "the same call is there twice")
             return False
         step.calls.add(same)
         unanswered = self._unanswered.get(call.id)
@@ -238,7 +238,7 @@ class _History:
     def _fit_result(self, result: ToolResult | None, call: ToolCall) -> ToolResult:
         name = call.name if self._target.result_names else ""
         if result is None:
-            self._losses.add(call.at, "no result came for this call, a stand-in was added")
+            self._losses.add(call.at, "the call has no result, so a placeholder was added")
             placeholder = Text(text=NO_RESULT, at=call.at)
             return ToolResult(call_id=call.id, content=(placeholder,), name=name, kind=call.kind, at=call.at)
         if name and result.name != name:

@@ -93,7 +93,7 @@ def fit_last_message(request: Request, target: TargetFacts, losses: Losses) -> R
     if last is None or last.role != "assistant":
         return request
     if not target.prefill:
-        losses.add(last.at, "the target cannot go on from a begun answer and was asked to continue it")
+        losses.add(last.at, "the target cannot continue a begun answer, so it is asked to continue")
         request_message = Message(role="user", blocks=(Text(text=CONTINUE),), at=last.at)
         return replace(request, messages=(*request.messages, request_message))
     if is_foreign(request, target) and last.blocks:

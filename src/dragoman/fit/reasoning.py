@@ -104,7 +104,7 @@ def _clamp(effort: Effort, known: tuple[Effort, ...], request: Request, losses: 
     """The nearest effort that the target knows. `none` is near no other effort."""
     known = tuple(other for other in known if other != "none")
     if not known:
-        losses.add(_find_effort_path(request), "the target knows no efforts")
+        losses.add(_find_effort_path(request), "the target has no setting for the effort")
         return None
     nearest = find_nearest(effort, known)
     if nearest != effort:

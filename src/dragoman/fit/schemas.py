@@ -142,7 +142,7 @@ def _remove_odd_members(schema: Schema, at: str, losses: Losses) -> Schema:
     plain = {name: value for name, value in properties.items() if PLAIN_MEMBER.fullmatch(name)}
     if len(plain) == len(properties):
         return schema
-    losses.add(at, "members were left out whose names the target does not take")
+    losses.add(at, "members whose names the target refuses were removed")
     needed = [name for name in plain if name in required]
     return {**schema, "properties": plain} | ({"required": needed} if "required" in schema else {})
 

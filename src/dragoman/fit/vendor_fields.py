@@ -166,7 +166,7 @@ def fit_account(request: Request, target: TargetFacts, losses: Losses) -> Reques
             losses.add(request.path_of("store"), "the target does not store replies")
         changes["store"] = None
     if not INCLUDED_ANYWAY.issuperset(request.include):
-        losses.add(request.path_of("include"), "the target's replies carry no such extras")
+        losses.add(request.path_of("include"), "the target's replies cannot include it")
         changes["include"] = tuple(name for name in request.include if name in INCLUDED_ANYWAY)
     return replace(request, **changes) if changes else request
 

@@ -160,7 +160,7 @@ class ContentWriter:
     def _write_opaque(self, block: Opaque) -> Json | None:
         if self._same_dialect:
             return block.value
-        self._lose(block.at, f"Anthropic knows no content of kind {block.kind!r}")
+        self._lose(block.at, f"Anthropic has no content of kind {block.kind!r}")
         return {"type": "text", "text": block.text} if block.text else None
 
 

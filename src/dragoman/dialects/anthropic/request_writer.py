@@ -89,7 +89,7 @@ def _write_system(
             if same_dialect or block["type"] == "text":
                 written.append(block)
             else:
-                losses.add(message.at, "Anthropic takes nothing but text in the system prompt")
+                losses.add(message.at, "Anthropic accepts only text in the system prompt")
     if len(written) == 1 and written[0].keys() == {"type", "text"}:
         body["system"] = written[0]["text"]
     elif written:

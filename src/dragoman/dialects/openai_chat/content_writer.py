@@ -141,7 +141,7 @@ class MessageWriter:
             return self._write_parts(blocks)
         for block, text in zip(blocks, texts, strict=True):
             if text is None:
-                self._losses.add(block.at, "results hold nothing but text in this dialect")
+                self._losses.add(block.at, "results can hold only text in this dialect")
         return RESULT_JOINT.join(text for text in texts if text is not None)
 
     def _add_content(self, written: Json, message: Message, blocks: Sequence[AnyBlock], joint: str) -> Json:
@@ -166,7 +166,7 @@ class MessageWriter:
         for block in blocks:
             part = write_part(block, same_dialect=self._same_dialect, marks=self._marks)
             if part is None:
-                self._losses.add(block.at, "has no place in a message of this dialect")
+                self._losses.add(block.at, "a message of this dialect cannot hold it")
             else:
                 parts.append(part)
         return parts
@@ -194,7 +194,7 @@ class MessageWriter:
         if not written["content"] and written.keys() <= _THOUGHTS_ONLY:
             # The message had only thoughts: servers reject a message without content.
             if TEXT_FIELDS[0] in written:
-                self._losses.add(message.at, "the target takes no reasoning back without an answer")
+                self._losses.add(message.at, "the target accepts no reasoning without an answer")
             return []
         if self._needs_reasoning:
             written.setdefault(TEXT_FIELDS[0], NO_REASONING)
@@ -266,7 +266,7 @@ class MessageWriter:
             elif thought.text and (self._same_dialect or self._target.replay_reasoning):
                 texts.append(thought.text)
             elif thought.text:
-                self._losses.add(thought.at, "the target takes no reasoning back")
+                self._losses.add(thought.at, "the target accepts no reasoning of earlier messages")
         if self._target.replay_reasoning and not texts and not self._same_dialect:
             texts = [thought.text for thought in thoughts if thought.text]
         if texts:
