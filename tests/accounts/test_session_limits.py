@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.accounts.limits import Amount
+from dragoman.accounts.keys import ANONYMOUS, Caller
+from dragoman.accounts.limits import Amount, Limits
 from dragoman.accounts.session_limits import (
     MAX_SESSIONS,
     MAX_SUB_AGENTS,
@@ -16,6 +17,7 @@ from dragoman.accounts.session_limits import (
     SessionStopped,
     check_repeated_calls,
     check_session,
+    collect_session_limits,
 )
 from dragoman.config.agents import SessionLimits
 from dragoman.hub.blocks import Text, ToolCall, ToolResult
@@ -62,7 +64,7 @@ def test_a_limit_that_is_used_refuses_the_next_request(
     book.add(KEY, exchange(90, 400_000))
     book.add(KEY, exchange(60, 200_000, "a"))
     with pytest.raises(SessionStopped, match=message) as stopped:
-        check_session(limits, book.find(KEY), "claude-code", sub_agent)
+        check_session(collect_session_limits(limits, ANONYMOUS), book.find(KEY), "claude-code", sub_agent)
     assert stopped.value.status == 400
 
 
@@ -70,10 +72,48 @@ def test_other_sessions_sub_agents_and_smaller_amounts_pass() -> None:
     book = SessionBook()
     book.add(KEY, exchange(90, 400_000, "a"))
     every = SessionLimits(cost=0.5, tokens=91, sub_agent_cost=0.5, sub_agent_tokens=91, repeated_calls=2)
-    check_session(every, book.find(KEY), "claude-code", "a")
-    check_session(SessionLimits(sub_agent_tokens=90), book.find(KEY), "claude-code", "b")
-    check_session(SessionLimits(sub_agent_tokens=90), book.find(KEY), "claude-code", "")
-    check_session(SessionLimits(tokens=1), book.find(KEY._replace(session="other")), "claude-code", "")
+    for limits, session, sub_agent in (
+        (every, "s", "a"),
+        (SessionLimits(sub_agent_tokens=90), "s", "b"),
+        (SessionLimits(sub_agent_tokens=90), "s", ""),
+        (SessionLimits(tokens=1), "other", ""),
+    ):
+        use = book.find(KEY._replace(session=session))
+        check_session(collect_session_limits(limits, ANONYMOUS), use, "claude-code", sub_agent)
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_stopped"),
+    [
+        (Limits(cost_per_session=500_000), True),
+        (Limits(cost_per_session=600_001), False),
+        (Limits(tokens_per_session=150), True),
+        (Limits(tokens_per_sub_agent=60), True),
+        (Limits(tokens_per_sub_agent=61, cost_per_sub_agent=200_001), False),
+        (Limits(cost_per_sub_agent=200_000), True),
+        (Limits(tokens_per_day=1, cost_per_month=1), False),
+    ],
+)
+def test_a_key_has_limits_of_its_own_beside_those_of_the_configuration(
+    limits: Limits, is_stopped: bool
+) -> None:
+    book = SessionBook()
+    book.add(KEY, exchange(90, 400_000))
+    book.add(KEY, exchange(60, 200_000, "a"))
+    found = collect_session_limits(SessionLimits(cost=9.0), Caller(name="ann", limits=limits))
+    if not is_stopped:
+        return check_session(found, book.find(KEY), "claude-code", "a")
+    with pytest.raises(SessionStopped, match="raise the limit of the key 'ann'"):
+        check_session(found, book.find(KEY), "claude-code", "a")
+
+
+def test_limits_of_sessions_alone_reserve_nothing() -> None:
+    # A reservation costs a write to the state for every request.
+    assert not Limits(tokens_per_session=1, cost_per_session=1, cost_per_sub_agent=1).has_any
+    assert Limits(requests_per_minute=1).has_any
+    assert not Limits(requests_per_minute=1).counts_tokens
+    for name in ("tokens_per_minute", "tokens_per_day", "tokens_per_month", "cost_per_day", "cost_per_month"):
+        assert Limits(**{name: 1}).counts_tokens
 
 
 def test_the_sums_of_a_session_contain_its_sub_agents() -> None:

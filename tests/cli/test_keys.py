@@ -45,6 +45,7 @@ def test_the_terms_of_a_key_are_what_was_asked_for(tmp_path: Path) -> None:
         tmp_path,
         *("ci", "--models", "claude-*", "--models", "local/*", "--expires", "2099-12-31", "--rpm", "60"),
         *("--tpm", "100k", "--tokens-per-day", "2M", "--cost-per-day", "2.50", "--cost-per-month", "$40"),
+        *("--cost-per-session", "3", "--tokens-per-sub-agent", "50k"),
     )
     told = shown(tmp_path, "ci")
     assert told["models"] == ["claude-*", "local/*"]
@@ -56,10 +57,15 @@ def test_the_terms_of_a_key_are_what_was_asked_for(tmp_path: Path) -> None:
         "tokens_per_month": None,
         "cost_per_day": 2.5,
         "cost_per_month": 40.0,
+        "tokens_per_session": None,
+        "cost_per_session": 3.0,
+        "tokens_per_sub_agent": 50_000,
+        "cost_per_sub_agent": None,
     }
     listed = dragoman(tmp_path, "keys", "list").out
     assert (
-        "60 requests/minute, 100,000 tokens/minute, 2,000,000 tokens/day, $2.50/day, $40.00/month" in listed
+        "60 requests/minute, 100,000 tokens/minute, 2,000,000 tokens/day, $2.50/day, $40.00/month, "
+        "$3.00/session, 50,000 tokens/sub-agent" in listed
     )
 
 

@@ -60,6 +60,27 @@ def test_a_sub_agent_has_a_limit_of_its_own() -> None:
     run(scenario)
 
 
+def test_a_key_limits_its_own_sessions_and_sub_agents(tmp_path: Path) -> None:
+    holder = KeyHolder(tmp_path / "state.db")
+    ann, bob = holder.create("ann", tokens_per_session=1), holder.create("bob", tokens_per_sub_agent=1)
+    path, body = TURNS["anthropic"]
+
+    async def scenario() -> None:
+        async with running(config_for(), state=holder.path) as gateway:
+            for key, sub_agent, statuses, reason in (
+                (ann, "", [200, 400], b"this session of claude-code has used"),
+                (bob, "a", [200, 400], b"this sub-agent of claude-code has used"),
+                (bob, "", [200, 200], b""),
+            ):
+                headers = {**CLAUDE, "x-claude-code-session-id": "one", "x-api-key": key}
+                headers |= {"x-claude-code-agent-id": sub_agent} if sub_agent else {}
+                got = [await gateway.ask("POST", path, body, headers) for _ in statuses]
+                assert [each.status for each in got] == statuses
+                assert reason in got[-1].body
+
+    run(scenario)
+
+
 def test_a_route_changes_the_limits_of_the_gateway() -> None:
     free = Route(match="free", targets=(TargetName("up", "m"),), session_limits={"tokens": 0})
     config = msgspec.structs.replace(limited(tokens=1), routes=(free,))

@@ -39,15 +39,22 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_per_month: int = 0
     cost_per_day: int = 0
     cost_per_month: int = 0
+    #: Of one session of an agent, and of one of its sub-agents (`session_limits`).
+    tokens_per_session: int = 0
+    cost_per_session: int = 0
+    tokens_per_sub_agent: int = 0
+    cost_per_sub_agent: int = 0
 
     @property
     def has_any(self) -> bool:
-        return self != NO_LIMITS
+        """Whether requests must be reserved: there is a limit per minute, day or month."""
+        return bool(self.requests_per_minute) or self.counts_tokens
 
     @property
     def counts_tokens(self) -> bool:
         """Whether the tokens of a request must be estimated before the request is sent."""
-        return self.has_any and self != Limits(requests_per_minute=self.requests_per_minute)
+        has_budget = self.tokens_per_day or self.tokens_per_month or self.counts_cost
+        return bool(self.tokens_per_minute or has_budget)
 
     @property
     def counts_cost(self) -> bool:
@@ -214,6 +221,17 @@ def list_budgets(limits: Limits) -> list[Budget]:
         Budget("cost", "month", limits.cost_per_month),
     )
     return [budget for budget in budgets if budget.limit]
+
+
+def list_session_limits(limits: Limits) -> list[tuple[Unit, str, int]]:
+    """The limits of a session and of a sub-agent that are set: unit, scope and amount."""
+    found: tuple[tuple[Unit, str, int], ...] = (
+        ("tokens", "session", limits.tokens_per_session),
+        ("cost", "session", limits.cost_per_session),
+        ("tokens", "sub-agent", limits.tokens_per_sub_agent),
+        ("cost", "sub-agent", limits.cost_per_sub_agent),
+    )
+    return [limit for limit in found if limit[2]]
 
 
 def list_budget_uses(limits: Limits, account: Account, now: float) -> tuple[BudgetUse, ...]:

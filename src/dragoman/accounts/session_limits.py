@@ -4,12 +4,14 @@ The sums are in memory: a restart forgets them, and each gateway has its own. Op
 them, so parallel requests can exceed a limit.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from dragoman.accounts.errors import MICRO, format_amount
-from dragoman.accounts.limits import NOTHING, Amount, Unit
+from dragoman.accounts.keys import Caller
+from dragoman.accounts.limits import NOTHING, Amount, Unit, list_session_limits
 from dragoman.config.agents import SessionLimits
 from dragoman.hub.blocks import Text, ToolCall, ToolResult
 from dragoman.hub.errors import DragomanError, Failure
@@ -35,6 +37,15 @@ class SessionKey(NamedTuple):
     owner: str
     agent: str
     session: str
+
+
+class SessionLimit(NamedTuple):
+    """What one session, or one sub-agent, may use, and who can raise it."""
+
+    unit: Unit
+    scope: str
+    amount: int
+    remedy: str
 
 
 class SessionUse(msgspec.Struct):
@@ -96,29 +107,40 @@ def _renew(entries: dict[K, V], key: K, most: int) -> V | None:
     return found
 
 
-def check_session(limits: SessionLimits, use: SessionUse | None, agent: str, sub_agent: str) -> None:
-    """Raise `SessionStopped` if the session or the sub-agent has used its limit."""
+def collect_session_limits(limits: SessionLimits, caller: Caller) -> list[SessionLimit]:
+    """The limits of a request: those of the configuration, and those of the client's key."""
+    configured: tuple[tuple[Unit, str, int, str], ...] = (
+        ("cost", "session", round(limits.cost * MICRO), "cost"),
+        ("tokens", "session", limits.tokens, "tokens"),
+        ("cost", "sub-agent", round(limits.sub_agent_cost * MICRO), "sub_agent_cost"),
+        ("tokens", "sub-agent", limits.sub_agent_tokens, "sub_agent_tokens"),
+    )
+    found = [
+        SessionLimit(unit, scope, amount, f"raise session_limits.{setting} of the gateway")
+        for unit, scope, amount, setting in configured
+        if amount
+    ]
+    for unit, scope, amount in list_session_limits(caller.limits):
+        found.append(SessionLimit(unit, scope, amount, f"raise the limit of the key {caller.name!r}"))
+    return found
+
+
+def check_session(limits: Iterable[SessionLimit], use: SessionUse | None, agent: str, sub_agent: str) -> None:
+    """Raise `SessionStopped` if the session or the sub-agent has used one of its limits."""
     if use is None:
         return
-    scopes = [("session", use.used, limits.cost, limits.tokens)]
+    scopes = {"session": use.used}
     if sub_agent:
-        own = use.sub_agents.get(sub_agent, NOTHING)
-        scopes.append(("sub-agent", own, limits.sub_agent_cost, limits.sub_agent_tokens))
-    for scope, used, cost, tokens in scopes:
-        _check_amount(scope, agent, "cost", used.cost, round(cost * MICRO))
-        _check_amount(scope, agent, "tokens", used.tokens, tokens)
-
-
-def _check_amount(scope: str, agent: str, unit: Unit, used: int, limit: int) -> None:
-    if not limit or used < limit:
-        return
-    setting = f"{'sub_agent_' if scope == 'sub-agent' else ''}{unit}"
-    amounts = f"{format_amount(unit, used)} of its limit of {format_amount(unit, limit)}"
-    raise _build_error(
-        f"this {scope}{f' of {agent}' if agent else ''} has used {amounts}; start a new session, or raise"
-        f" session_limits.{setting} of the gateway",
-        "session_limit",
-    )
+        scopes["sub-agent"] = use.sub_agents.get(sub_agent, NOTHING)
+    for limit in limits:
+        used = getattr(scopes.get(limit.scope, NOTHING), limit.unit)
+        if used >= limit.amount:
+            spent = (
+                f"{format_amount(limit.unit, used)} of its limit of {format_amount(limit.unit, limit.amount)}"
+            )
+            whose = f"this {limit.scope}{f' of {agent}' if agent else ''}"
+            message = f"{whose} has used {spent}; start a new session, or {limit.remedy}"
+            raise _build_error(message, "session_limit")
 
 
 def check_repeated_calls(request: Request, limit: int) -> None:

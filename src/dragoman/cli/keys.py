@@ -14,7 +14,7 @@ from dragoman.accounts import keys as client_keys
 from dragoman.accounts.errors import format_amount, format_dollars
 from dragoman.accounts.key_report import describe_key, find_key_state
 from dragoman.accounts.keys import ClientKey
-from dragoman.accounts.limits import Account, Amount, Limits, list_budgets, list_rates
+from dragoman.accounts.limits import Account, Amount, Limits, list_budgets, list_rates, list_session_limits
 from dragoman.accounts.store import read_account
 from dragoman.cli.completion import complete_keys
 from dragoman.cli.files import has_stored_keys, use_state
@@ -46,6 +46,10 @@ _LIMITS: tuple[tuple[str, str, Any, str], ...] = (
     ("--tokens-per-month", "tokens_per_month", parse_count, "Tokens per month, in and out."),
     ("--cost-per-day", "cost_per_day", parse_money, "Dollars per day."),
     ("--cost-per-month", "cost_per_month", parse_money, "Dollars per month."),
+    ("--tokens-per-session", "tokens_per_session", parse_count, "Tokens of one session of an agent."),
+    ("--cost-per-session", "cost_per_session", parse_money, "Dollars of one session of an agent."),
+    ("--tokens-per-sub-agent", "tokens_per_sub_agent", parse_count, "Tokens of one sub-agent."),
+    ("--cost-per-sub-agent", "cost_per_sub_agent", parse_money, "Dollars of one sub-agent."),
 )
 
 
@@ -257,7 +261,9 @@ def _format_amount(amount: Amount) -> str:
 def _format_limits(limits: Limits) -> list[str]:
     texts = [f"{format_amount(unit, limit)}/minute" for unit, limit in list_rates(limits)]
     texts += [f"{format_amount(each.unit, each.limit)}/{each.period}" for each in list_budgets(limits)]
-    return texts
+    return texts + [
+        f"{format_amount(unit, limit)}/{scope}" for unit, scope, limit in list_session_limits(limits)
+    ]
 
 
 def _print_key(key: ClientKey, held: Account, *, as_json: bool) -> None:

@@ -6,12 +6,14 @@ import msgspec
 
 from dragoman.accounts.estimates import build_amount
 from dragoman.accounts.keys import Caller
+from dragoman.accounts.limits import list_session_limits
 from dragoman.accounts.session_limits import (
     SessionBook,
     SessionExchange,
     SessionKey,
     check_repeated_calls,
     check_session,
+    collect_session_limits,
 )
 from dragoman.agents import ClientIdentity
 from dragoman.config.agents import SessionLimits
@@ -55,12 +57,13 @@ async def check_session_limits(
     limits = config.session_limits
     if route.session_limits:
         limits = msgspec.structs.replace(limits, **route.session_limits)
-    if limits == NO_SESSION_LIMITS:
+    if limits == NO_SESSION_LIMITS and not list_session_limits(record.caller.limits):
         return
     identity = record.identity
     key = build_session_key(record.caller, identity)
     if key is not None:
-        check_session(limits, book.find(key), identity.agent, identity.sub_agent)
+        found = collect_session_limits(limits, record.caller)
+        check_session(found, book.find(key), identity.agent, identity.sub_agent)
     if limits.repeated_calls:
         await compute(plan.body, partial(_check_calls, plan, limits.repeated_calls))
 
