@@ -155,5 +155,10 @@ def test_a_gateway_that_does_not_reach_its_database_at_its_start_ends_with_an_er
     """Without its keys it would accept every caller. An orchestrator starts it again."""
     url = f"postgresql://postgres@127.0.0.1:{postgres.find_free_port()}/postgres"
     gateway = Gateway(f'[state]\nurl = "{url}"\ntimeout = 1.0\n', tmp_path)
-    with pytest.raises(RuntimeError, match="does not answer"):
-        asyncio.run(gateway.start())
+
+    async def start() -> None:
+        with pytest.raises(RuntimeError, match="does not answer"):
+            await gateway.start()
+        assert await gateway.stop() == 2
+
+    asyncio.run(start())

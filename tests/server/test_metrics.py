@@ -21,11 +21,14 @@ from dragoman.hub.errors import ConfigError
 from dragoman.server.app import App
 from dragoman.server.metrics import LIVE_METRICS, write_metrics
 from dragoman.server.status import build_status
+from dragoman.storage.database import StorageError
+from dragoman.storage.postgres import PostgresOptions, PostgresStorage
 from dragoman.storage.sqlite import SqliteStorage
 from dragoman.telemetry.instruments import MetricInfo
 from dragoman.telemetry.metrics import Metrics
 from tests.exchange.fakes import Script, ScriptedUpstream, ask, record_of
 from tests.exchange.sample_replies import CHAT_STREAM
+from tests.postgres import find_free_port
 from tests.server.running import ADMIN_TOKEN, OPERATOR, Running, config_for, running
 from tests.telemetry.scrape import Scrape
 from tests.upstream.byte_server import LAST_CHUNK, Action, ByteServer, Pause, chunk, reply, run, stream_head
@@ -226,6 +229,7 @@ LOOKED_AT = {
     "dragoman_sessions",
     "dragoman_session_events_total",
     "dragoman_key_limit_used_ratio",
+    "dragoman_state_ok",
     "dragoman_info",
     "process_start_time_seconds",
     "process_cpu_seconds_total",
@@ -277,6 +281,21 @@ def test_open_exchanges_and_streams_are_counted_while_they_last() -> None:
             after = await scrape(gateway)
         for name in ("dragoman_open_exchanges", "dragoman_open_streams"):
             assert (during.value(name), after.value(name)) == (1, 0)
+
+    run(scenario)
+
+
+@pytest.mark.rule("R133")
+def test_a_database_that_does_not_answer_is_visible() -> None:
+    async def scenario() -> None:
+        url = f"postgresql://postgres@127.0.0.1:{find_free_port()}/postgres"
+        storage = PostgresStorage(PostgresOptions(url=url, timeout=1.0))
+        app = App(Gateway(Config(), storage=storage))
+        before = Scrape(await write_metrics(app.state))
+        with pytest.raises(StorageError):
+            await storage.read(lambda transaction: transaction.fetch("SELECT 1"))
+        after = Scrape(await write_metrics(app.state))
+        assert (before.value("dragoman_state_ok"), after.value("dragoman_state_ok")) == (1, 0)
 
     run(scenario)
 

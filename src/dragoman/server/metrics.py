@@ -121,6 +121,10 @@ async def _read_config(state: ServerState) -> list[Sample]:
     return [Sample((), not state.reloader.error)]
 
 
+async def _read_storage(state: ServerState) -> list[Sample]:
+    return [Sample((), state.gateway.storage.is_available)]
+
+
 async def _read_info(state: ServerState) -> list[Sample]:
     return [Sample((__version__,), 1)]
 
@@ -199,6 +203,13 @@ LIVE_METRICS: tuple[LiveMetric, ...] = (
         (),
         "0 if the configuration file was refused when last read.",
         _read_config,
+    ),
+    _build_metric(
+        "dragoman_state_ok",
+        "gauge",
+        (),
+        "0 while the database of the state does not answer.",
+        _read_storage,
     ),
     _build_metric("dragoman_info", "gauge", ("version",), "Always 1; its label is the version.", _read_info),
     _build_metric(

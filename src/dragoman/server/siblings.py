@@ -17,6 +17,7 @@ TIMEOUT = 3.0
 #: How the values of a metric are merged; all others are added.
 METRIC_MERGES: dict[str, Callable[[Iterable[float]], float]] = {
     "dragoman_config_ok": min,
+    "dragoman_state_ok": min,
     "dragoman_info": max,
     "dragoman_key_limit_used_ratio": max,
     "process_start_time_seconds": min,

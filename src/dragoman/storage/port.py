@@ -52,6 +52,11 @@ class StateStorage(Protocol):
         ...
 
     @property
+    def is_available(self) -> bool:
+        """Whether the last work found the database."""
+        ...
+
+    @property
     def has_data(self) -> bool:
         """Whether a read can find something. Reading a file that does not exist would create it."""
         ...

@@ -57,6 +57,7 @@ class SqliteStorage:
     """The state in the file at `path`; without a path, in memory until `close`."""
 
     is_shared = False
+    is_available = True
 
     def __init__(self, path: Path | None = None, *schemas: Schema) -> None:
         self._database = Database(path, *schemas)
