@@ -2,20 +2,28 @@
 
 import asyncio
 import shlex
+import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from dragoman.accounts import keys as client_keys
 from dragoman.accounts.activity import read_activity
 from dragoman.accounts.limits import Limits
 from tests.e2e.gateway import Gateway
 from tests.e2e.person import READY, Person
+from tests.e2e.terminal import Terminal
 from tests.server.keyholder import KeyHolder
 
 CONFIG = """\
@@ -79,19 +87,7 @@ def test_it_signs_in_and_reports_and_shows_its_usage(tmp_path: Path, holder: Key
             login = {"forceLoginMethod": "gateway", "forceLoginGatewayUrl": gateway.url}
             person = Person(tmp_path, login)
             async with person.open_terminal() as terminal:
-                await terminal.see("Not logged in")
-                await terminal.write("/login")
-                await terminal.see("Press Enter to connect")
-                await terminal.press("Enter")
-                await terminal.see("Trust gateway 127.0.0.1")
-                await terminal.press("Up", "Enter")
-                code = await terminal.see(r"\b([B-Z]{4}-[B-Z]{4})\b")
-                await approve(gateway.url, code[1], key)
-                await terminal.see("Signed in to Cloud gateway as ann")
-                await terminal.press("Up", "Enter")
-                await terminal.see("Connected to Cloud gateway")
-                await terminal.press("Enter")
-                await terminal.see("· Cloud gateway")
+                await sign_in(terminal, gateway.url, key)
                 # The screen is there a moment before it takes keys.
                 await asyncio.sleep(1)
                 await terminal.write("/usage")
@@ -103,6 +99,76 @@ def test_it_signs_in_and_reports_and_shows_its_usage(tmp_path: Path, holder: Key
     asyncio.run(scenario())
     reported = dict(holder.do(lambda connection: read_activity(connection, ("key",))))
     assert reported[("ann",)].tools_accepted >= 1
+
+
+def write_certificate(folder: Path) -> Path:
+    """A certificate for `localhost` that has signed itself, with its key."""
+    private = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, private.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(private, hashes.SHA256())
+    )
+    path = folder / "certificate.pem"
+    encoding = serialization.Encoding.PEM
+    form, bare = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    path.write_bytes(certificate.public_bytes(encoding) + private.private_bytes(encoding, form, bare))
+    return path
+
+
+@asynccontextmanager
+async def terminating_tls(listener: socket.socket, certificate: Path, url: str) -> AsyncIterator[None]:
+    """A proxy with TLS on this socket, before the gateway at `url`. It changes nothing else."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        parts = urlsplit(url)
+        inner_reader, inner_writer = await asyncio.open_connection(parts.hostname, parts.port)
+        await asyncio.gather(relay(reader, inner_writer), relay(inner_reader, writer))
+
+    server = await asyncio.start_server(serve, sock=listener, ssl=context)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+def test_it_signs_in_through_a_proxy_with_tls(tmp_path: Path, holder: KeyHolder) -> None:
+    key = holder.create("ann")
+    listener = socket.create_server(("127.0.0.1", 0))
+    public = f"https://localhost:{listener.getsockname()[1]}"
+    certificate = write_certificate(tmp_path)
+
+    async def scenario() -> None:
+        gateway = Gateway(
+            CONFIG.format(folder=tmp_path) + f'\n[sign_in]\nurl = "{public}"\n', tmp_path / "gateway"
+        )
+        await gateway.start()
+        try:
+            async with terminating_tls(listener, certificate, gateway.url):
+                person = Person(tmp_path, {"forceLoginMethod": "gateway", "forceLoginGatewayUrl": public})
+                person.variables["NODE_EXTRA_CA_CERTS"] = str(certificate)
+                async with person.open_terminal() as terminal:
+                    await sign_in(terminal, gateway.url, key)
+                status, out = await person.ask("read notes.txt")
+                assert (status, "marigold and heliotrope" in out) == (0, True), out
+        finally:
+            await gateway.stop()
+
+    asyncio.run(scenario())
 
 
 def fill_budget(holder: KeyHolder, share: float) -> None:
@@ -138,6 +204,23 @@ def test_it_shows_notices_about_its_budget_and_the_status_line(tmp_path: Path, h
                     await terminal.see(rf"(?s)\A(?!.*{notice})")
 
     asyncio.run(scenario())
+
+
+async def sign_in(terminal: Terminal, url: str, key: str) -> None:
+    """`/login`, with the approval of the person in the browser at `url`."""
+    await terminal.see("Not logged in")
+    await terminal.write("/login")
+    await terminal.see("Press Enter to connect")
+    await terminal.press("Enter")
+    await terminal.see("Trust gateway (127.0.0.1|localhost)")
+    await terminal.press("Up", "Enter")
+    code = await terminal.see(r"\b([B-Z]{4}-[B-Z]{4})\b")
+    await approve(url, code[1], key)
+    await terminal.see("Signed in to Cloud gateway as ann")
+    await terminal.press("Up", "Enter")
+    await terminal.see("Connected to Cloud gateway")
+    await terminal.press("Enter")
+    await terminal.see("· Cloud gateway")
 
 
 async def approve(url: str, code: str, key: str) -> None:

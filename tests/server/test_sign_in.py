@@ -214,6 +214,28 @@ def test_other_machines_need_https() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize(
+    ("headers", "base"),
+    [
+        ({}, "http://127.0.0.1"),
+        ({"x-forwarded-proto": "http"}, "http://127.0.0.1"),
+        ({"x-forwarded-proto": "https"}, "https://localhost:9443"),
+        ({"forwarded": "for=192.0.2.1;Proto=https"}, "https://localhost:9443"),
+        ({"host": "localhost:9443"}, "https://localhost:9443"),
+    ],
+)
+def test_a_client_of_a_proxy_with_tls_gets_its_address(headers: dict[str, str], base: str) -> None:
+    # nginx replaces the host by that of the gateway, unless it is configured otherwise.
+    config = msgspec.structs.replace(config_for(), sign_in=SignInSettings(url="https://localhost:9443"))
+
+    async def scenario() -> None:
+        async with running(config) as gateway:
+            issuer = str((await gateway.ask("GET", METADATA, headers=headers)).json()["issuer"])
+            assert issuer.startswith(base)
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("url", ["http://gateway.example.com", "gateway.example.com", "https://a/path"])
 def test_a_public_address_that_is_not_https_is_a_mistake(url: str) -> None:
     with pytest.raises(ConfigError, match=r"sign_in\.url"):

@@ -6,7 +6,7 @@ tokens of its own for that key. OAuth is for https only, except on this machine.
 
 from collections.abc import Awaitable, Callable, Mapping
 from html import escape
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from dragoman.accounts.device_codes import INTERVAL, LIFETIME, Approval, DeviceCodes
 from dragoman.accounts.errors import InvalidKey
@@ -95,6 +95,8 @@ class SignInEndpoints:
         host = request.headers.get("host", "")
         if not settings.enabled:
             raise _build_refusal(404, "this gateway offers no sign-in")
+        if settings.url and (host == urlsplit(settings.url).netloc or is_forwarded(request.headers)):
+            return settings.url
         if is_loopback(read_host(host)):
             return f"http://{host}"
         if not settings.url:
@@ -212,6 +214,13 @@ class SignInEndpoints:
         field = _KEY_FIELD if needs_key else ""
         content = _FORM.format(message=escape(message), code=escape(code), key=field)
         await _respond_page(request, status, content)
+
+
+def is_forwarded(headers: Mapping[str, str]) -> bool:
+    """Whether a proxy received the request over TLS. Many proxies replace the host by that of the gateway."""
+    return (
+        headers.get("x-forwarded-proto") == "https" or "proto=https" in headers.get("forwarded", "").lower()
+    )
 
 
 async def _respond_page(request: HttpRequest, status: int, content: str) -> None:
