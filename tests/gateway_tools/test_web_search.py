@@ -45,7 +45,7 @@ HOSTED: dict[str, dict[str, object]] = {
         ],
         "tool_choice": {"type": "tool", "name": "web_search"},
     },
-    "openai_chat": {"tools": [{"type": "web_search"}]},
+    "openai_chat": {"web_search_options": {"search_context_size": "low"}},
     "openai_responses": {"tools": [{"type": "web_search"}], "tool_choice": {"type": "web_search"}},
     "gemini": {"tools": [{"googleSearch": {}}]},
 }

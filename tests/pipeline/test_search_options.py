@@ -191,3 +191,41 @@ def test_a_choice_of_a_search_is_made_by_the_name_it_has_at_the_target() -> None
         OF_ANTHROPIC, "anthropic", "openai_responses", tool_choice={"type": "tool", "name": "web_search"}
     )
     assert back.body["tool_choice"] == {"type": "web_search"}
+
+
+#: The same options in the words of Chat and of Responses.
+OF_CHAT: list[tuple[Json, Json]] = [
+    ({}, {}),
+    ({"search_context_size": "low"}, {"search_context_size": "low"}),
+    (
+        {"user_location": {"type": "approximate", "approximate": {"city": "Berlin", "country": "DE"}}},
+        {"user_location": {"type": "approximate", "city": "Berlin", "country": "DE"}},
+    ),
+]
+
+
+@pytest.mark.rule("H28")
+@pytest.mark.parametrize(("options", "tool"), OF_CHAT)
+def test_the_search_of_chat_clients_is_the_search_of_other_vendors(options: Json, tool: Json) -> None:
+    request = asking("openai_chat") | {"web_search_options": options}
+    request.pop("tools", None)
+    out = translate_request(dict(request), source="openai_chat", target="openai_responses", model="m")
+    assert (out.body["tools"], paths(out)) == ([OF_OPENAI | tool], [])
+    same = translate_request(dict(request), source="openai_chat", target="openai_chat", model="m")
+    assert (same.body["web_search_options"], same.losses) == (options, ())
+    # A Chat server that has a search gets it so from clients of other vendors.
+    profile = Profile(dialect="openai_chat", hosted_tools=["web_search"])
+    asked = asking("openai_responses") | {"tools": [OF_OPENAI | tool]}
+    back = translate_request(asked, source="openai_responses", target="openai_chat", profile=profile)
+    assert (back.body["web_search_options"], "tools" in back.body, paths(back)) == (options, False, [])
+
+
+@pytest.mark.parametrize(
+    "odd", [{"user_location": {"type": "approximate"}}, {"user_location": 5}, {"new": 1}]
+)
+def test_options_of_another_form_stay_as_they_are(odd: Json) -> None:
+    request = asking("openai_chat") | {"web_search_options": odd}
+    same = translate_request(dict(request), source="openai_chat", target="openai_chat", model="m")
+    assert same.body["web_search_options"] == odd
+    out = translate_request(dict(request), source="openai_chat", target="anthropic", model="m")
+    assert f"web_search_options.{next(iter(odd))}" in paths(out)

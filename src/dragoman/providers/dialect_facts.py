@@ -62,6 +62,7 @@ DIALECT_FACTS: Mapping[str, Facts] = {
         client_tools=False,
         deferred_tools=False,
         hosted_tools=frozenset(),
+        search_options=frozenset({"context_size", "location"}),
         tool_description_required=True,
         schema_alternatives=False,
         object_properties=True,

@@ -336,8 +336,8 @@ def test_tool_choices(choice: ToolChoice, written: object) -> None:
 def test_a_choice_or_tool_that_cannot_be_written_is_a_loss() -> None:
     losses = Losses()
     body = body_of(
-        tools=(TOOL, Tool(name="web_search", kind="hosted", common_name="web_search", at="tools[1]")),
-        tool_choice=ToolChoice(mode="named", name="web_search", kind="hosted"),
+        tools=(TOOL, Tool(name="file_search", kind="hosted", common_name="file_search", at="tools[1]")),
+        tool_choice=ToolChoice(mode="named", name="file_search", kind="hosted"),
         losses=losses,
     )
     assert "tool_choice" not in body

@@ -1,14 +1,15 @@
 """Reads and writes tool declarations and the tool choice.
 
 Old clients send `functions` and `function_call`. They are read as tools, and written unchanged to servers of
-this dialect.
+this dialect. The vendor's web search is no entry of `tools`: the member `web_search_options` declares it.
 """
 
 from typing import Literal
 
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_chat.names import NAME, add_inner, split_inner
-from dragoman.hub.blocks import Tool, ToolGrammar
+from dragoman.dialects.search_options import LOCATION, take_location, write_location
+from dragoman.hub.blocks import Location, SearchOptions, Tool, ToolGrammar
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
 from dragoman.providers.profile import TargetFacts
@@ -17,9 +18,15 @@ from dragoman.wire.fields import Fields
 #: Forms of tools and choices.
 LEGACY = "legacy"
 UNTYPED = "untyped"
+OPTIONS = "options"
 
 #: OpenAI's names of hosted tools, by common name.
 COMMON_NAME_OF_TYPE = {"web_search": "web_search", "web_search_preview": "web_search"}
+
+#: The member that declares the vendor's web search, and the paths of its options.
+_SEARCH = "web_search_options"
+_CONTEXT_SIZE = "search_context_size"
+_SEARCH_PATHS = {"location": LOCATION, "context_size": _CONTEXT_SIZE}
 
 EMPTY_SCHEMA: Json = {"type": "object", "properties": {}}
 
@@ -31,7 +38,48 @@ def read_tools(body: Fields) -> tuple[Tool, ...]:
         tools += [_read_tool(fields) for fields in body.maybe_objects("tools") or ()]
     if body.rest().get("functions") != []:
         tools += [_read_function(fields, fields, LEGACY) for fields in body.maybe_objects("functions") or ()]
+    if isinstance(body.rest().get(_SEARCH), dict):
+        tools.append(_read_search(body.object(_SEARCH)))
     return tuple(tools)
+
+
+def _read_search(fields: Fields) -> Tool:
+    values = fields.rest()
+    location = values.get(LOCATION)
+    inner = location.get("approximate") if isinstance(location, dict) else None
+    # The places are one level deeper here than in other dialects.
+    flat: Json = {LOCATION: {"type": "approximate", **inner}} if isinstance(inner, dict) else {}
+    found = take_location(flat)
+    if found is not None and not flat and location == _write_location(found):
+        del values[LOCATION]
+    else:
+        found = None
+    size = values.get(_CONTEXT_SIZE)
+    if isinstance(size, str):
+        del values[_CONTEXT_SIZE]
+    return Tool(
+        name="web_search",
+        kind="hosted",
+        common_name="web_search",
+        at=_SEARCH,
+        form=OPTIONS,
+        search=SearchOptions(
+            location=found, context_size=size if isinstance(size, str) else "", paths=_SEARCH_PATHS
+        ),
+        extras=values,
+    )
+
+
+def _write_location(location: Location) -> Json:
+    places = {name: value for name, value in write_location(location).items() if name != "type"}
+    return {"type": "approximate", "approximate": places}
+
+
+def _write_search(tool: Tool, *, same_dialect: bool) -> Json:
+    options = tool.search or SearchOptions()
+    size: Json = {_CONTEXT_SIZE: options.context_size} if options.context_size else {}
+    location: Json = {LOCATION: _write_location(options.location)} if options.location else {}
+    return {**size, **location, **(tool.extras if same_dialect else {})}
 
 
 def _read_tool(fields: Fields) -> Tool:
@@ -160,10 +208,11 @@ def _write_reference(name: str) -> Json:
 def write_tools(request: Request, target: TargetFacts, losses: Losses) -> Json:
     """The fields of a body about tools. Without tools there are none, unless the client sent them."""
     same_dialect = request.dialect == NAME
+    searches = [tool for tool in request.tools if _is_search(tool, same_dialect=same_dialect)]
     tools = [
         _write_tool(tool, losses, same_dialect=same_dialect)
         for tool in request.tools
-        if not same_dialect or tool.form != LEGACY
+        if tool not in searches and (not same_dialect or tool.form != LEGACY)
     ]
     functions = [
         _write_function(tool, same_dialect=same_dialect)
@@ -176,6 +225,8 @@ def write_tools(request: Request, target: TargetFacts, losses: Losses) -> Json:
         written["tools"] = listed
     if functions:
         written["functions"] = functions
+    if searches:
+        written[_SEARCH] = _write_search(searches[0], same_dialect=same_dialect)
     if not written and not same_dialect:
         return {}
     choice = request.tool_choice
@@ -188,6 +239,12 @@ def write_tools(request: Request, target: TargetFacts, losses: Losses) -> Json:
     if request.parallel_calls is not None:
         written["parallel_tool_calls"] = request.parallel_calls
     return written
+
+
+def _is_search(tool: Tool, *, same_dialect: bool) -> bool:
+    """Whether the tool is the vendor's web search. `fit` keeps a foreign one only if the target has one."""
+    is_search = tool.kind == "hosted" and tool.common_name == "web_search"
+    return is_search and (tool.form == OPTIONS or not same_dialect)
 
 
 def _write_tool(tool: Tool, losses: Losses, *, same_dialect: bool) -> Json | None:
