@@ -151,6 +151,43 @@ def test_cached_keys_are_valid_for_less_than_a_second(holder: KeyHolder) -> None
     asyncio.run(main())
 
 
+def test_busy_gateways_read_the_keys_beside_the_requests(holder: KeyHolder) -> None:
+    holder.create()
+
+    async def main() -> None:
+        storage = SqliteStorage(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(storage, time.time)
+        await cache.refresh()
+        key = holder.create("second")
+        # A request every few milliseconds: none of them finds the keys stale, and the new key is found.
+        async with asyncio.timeout(5 * MAX_AGE):
+            while cache.find_caller([hash_key(key)]) is None:
+                assert not cache.is_stale
+                cache.refresh_soon()
+                await asyncio.sleep(0.005)
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_a_change_during_a_read_beside_the_requests_is_read_again(holder: KeyHolder) -> None:
+    holder.create()
+
+    async def main() -> None:
+        storage = SqliteStorage(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(storage, time.time)
+        await cache.refresh()
+        await asyncio.sleep(MAX_AGE / 2)
+        cache.refresh_soon()
+        await asyncio.sleep(0)
+        cache.expire()
+        await asyncio.sleep(MAX_AGE / 2)
+        assert cache.is_stale
+        await storage.close()
+
+    asyncio.run(main())
+
+
 @pytest.mark.rule("S12")
 def test_keys_are_read_while_another_process_is_writing(holder: KeyHolder) -> None:
     key = holder.create()

@@ -171,3 +171,21 @@ def test_the_request_is_let_go_when_the_reply_begins(dialect: str) -> None:
         await running
 
     run(scenario())
+
+
+@pytest.mark.parametrize("upstream", ["openai_chat", "anthropic"])
+@pytest.mark.parametrize("content_type", ["text/event-stream", "application/json"])
+def test_a_reply_may_be_prepared_before_its_head_has_come(upstream: str, content_type: str) -> None:
+    body = msgspec.json.encode(
+        {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+    )
+    built = [plan_of(body).build_target_request(provider("p", dialect=upstream), "m") for _ in range(2)]
+    built[0].prepare_reply()
+    ready, late = (request.start_reply(content_type) for request in built)
+    assert type(ready) is type(late)
+    stream = (
+        b"".join(CHAT_STREAM) if upstream == "openai_chat" else b'event: error\ndata: {"type":"error"}\n\n'
+    )
+    assert list(ready.feed(stream)) == list(late.feed(stream))
+    # A prepared reply serves one call. The next call of the target gets another.
+    assert built[0].start_reply(content_type) is not ready

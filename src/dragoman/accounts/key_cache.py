@@ -32,7 +32,8 @@ FileStamp = tuple[tuple[int, int, int], ...]
 class ClientKeyCache:
     """Finds callers by the hash of their key. Without a state file there are no keys.
 
-    `clock` returns the date in Unix seconds. Call `refresh` if `is_stale`, then `find_caller`.
+    `clock` returns the date in Unix seconds. Call `refresh` if `is_stale`, else `refresh_soon`; then
+    `find_caller`.
     """
 
     def __init__(self, storage: StateStorage, clock: Callable[[], float]) -> None:
@@ -45,6 +46,10 @@ class ClientKeyCache:
         self._file = 0
         self._valid_until = 0.0
         self._refreshing = asyncio.Lock()
+        #: The task that reads the keys before they are stale.
+        self._reading: asyncio.Task[None] | None = None
+        #: How often `expire` was called.
+        self._expired = 0
 
     @property
     def has_keys(self) -> bool:
@@ -58,6 +63,22 @@ class ClientKeyCache:
     def expire(self) -> None:
         """Look at the file again before the next use: this process has changed the keys."""
         self._valid_until = 0.0
+        self._expired += 1
+
+    def refresh_soon(self) -> None:
+        """Start to read the keys beside the requests if half of their age is over, so that none must wait."""
+        if self._reading is None and time.monotonic() >= self._valid_until - MAX_AGE / 2:
+            self._reading = asyncio.get_running_loop().create_task(self._read_early())
+
+    async def _read_early(self) -> None:
+        try:
+            async with self._refreshing:
+                await self._read()
+        except StateUnavailable:
+            # It is logged. The request that finds the keys stale reports it.
+            pass
+        finally:
+            self._reading = None
 
     async def refresh(self) -> None:
         """Read the keys if the file has changed and the cache is stale."""
@@ -66,10 +87,15 @@ class ClientKeyCache:
             return
         async with self._refreshing:
             if self.is_stale:
-                # A change during a slow read is not in its result: the age counts from its beginning.
-                begun = time.monotonic()
-                await self._read_if_changed()
-                self._valid_until = begun + MAX_AGE
+                await self._read()
+
+    async def _read(self) -> None:
+        # A change during a slow read is not in its result: the age counts from its beginning.
+        begun, expired = time.monotonic(), self._expired
+        await self._read_if_changed()
+        # A change of our own during the read may not be in its result either.
+        if expired == self._expired:
+            self._valid_until = begun + MAX_AGE
 
     def find_caller(self, digests: Iterable[bytes]) -> Caller | None:
         """The caller of the first valid key. Raises if all known keys among them are invalid."""

@@ -147,13 +147,14 @@ class UpstreamCall:
 
         Raises `UpstreamFailed` for an earlier failure.
         """
-        sees_headers = (
-            self._provider.wire_dialect == self._plan.metadata.dialect or self._provider.keeps_sessions
-        )
-        tap = self._record.tap
+        provider, tap = self._provider, self._record.tap
+        sees_headers = provider.wire_dialect == self._plan.metadata.dialect or provider.keeps_sessions
         if tap is not None:
-            target = TargetName(self._provider.name, self._target_request.model)
-            tap.note_request(target, self._provider.wire_dialect, body)
+            tap.note_request(
+                TargetName(provider.name, self._target_request.model), provider.wire_dialect, body
+            )
+        # It runs when the request is written, or while its connection opens.
+        preparation = self._loop.call_soon(self._target_request.prepare_reply)
         reply = await self._handle.upstream.send(
             UpstreamRequest(
                 body=body,
@@ -167,6 +168,7 @@ class UpstreamCall:
         )
         # The body is kept only by the request, which releases it when the reply begins.
         del body
+        preparation.cancel()
         if tap is not None:
             reply = tap.wrap_reply(reply)
         self._watchdog.watch_upstream(self._provider.timeouts, reply.close, self._loop.time())

@@ -1,6 +1,7 @@
 """`TargetRequest`: the bytes for one target, and how the reply to them is read."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -11,6 +12,7 @@ from dragoman.dialects.reply_patch import ReplyPatch
 from dragoman.governance.interventions import Report
 from dragoman.governance.reply_snapshots import SnapshotPair
 from dragoman.hub.blocks import ReplyBlock, ToolCall, ToolResult
+from dragoman.hub.errors import DragomanError
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
@@ -81,6 +83,9 @@ class TargetRequest:
         self._continued = continued
         self._steps = steps
         self._rounds: GovernanceRounds | None = None
+        #: The pipeline of the reply, if it was built before the head of the reply came.
+        self._prepared: ReplyPipeline | None = None
+        self._is_started = False
         self._payload: Sequence[PayloadRule] = ()
 
     def apply_payload(self, rules: Sequence[PayloadRule]) -> None:
@@ -130,9 +135,18 @@ class TargetRequest:
 
     def start_reply(self, content_type: str) -> ReplyPipeline:
         """Build the pipeline of a streamed reply. A reply that is no event stream becomes one."""
-        if "event-stream" in content_type and self._forwards_reply():
-            return self._build_forwarded()
-        return self._build_translated()
+        is_forwarded = "event-stream" in content_type and self._forwards_reply()
+        prepared, self._prepared, self._is_started = self._prepared, None, True
+        if prepared is not None and (is_forwarded or not self._forwards_reply()):
+            return prepared
+        return self._build_forwarded() if is_forwarded else self._build_translated()
+
+    def prepare_reply(self) -> None:
+        """Build the pipeline that `start_reply` will return first. Called while the upstream works."""
+        if self._plan.stream and not self._is_started:
+            # What cannot be built fails again in `start_reply`.
+            with suppress(DragomanError):
+                self._prepared = self.start_reply("text/event-stream")
 
     def start_whole_reply(self) -> "WholeReply":
         """Build the pipeline of a reply that is not streamed."""

@@ -188,6 +188,8 @@ class App:
         keys = self.gateway.accounts.keys
         if keys.is_stale:
             await keys.refresh()
+        else:
+            keys.refresh_soon()
         return keys
 
     async def _serve_page(self, request: HttpRequest) -> None:
