@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from dragoman.config.provider import Provider
 from dragoman.dialects.anthropic import DIALECT
+from dragoman.dialects.forwarding import split_members
 from dragoman.hub.errors import LossRefused
-from dragoman.pipeline import reuse
+from dragoman.pipeline import plan
 from dragoman.pipeline.history import TranslatedHistory, split_body
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.remembered import HistoryKey, OwnHistories, RememberedHistories
@@ -44,7 +45,7 @@ def test_generated_sessions_are_continued() -> None:
 def test_a_recorded_session_is_translated_as_if_nothing_was_remembered(
     source: str, body: dict[str, Any], cuts: list[int], target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reuse, "MIN_BODY", 0)
+    monkeypatch.setattr(plan, "MIN_BODY", 0)
     own = OwnHistories(RememberedHistories(LIMIT), "caller")
     member = HISTORY[source]
     for cut in (*cuts, len(body[member])):
@@ -70,9 +71,9 @@ def send(body: bytes, own: OwnHistories | None) -> TargetRequest:
     return build(body, "anthropic", "openai_chat", own)
 
 
-def test_the_third_answer_of_a_conversation_is_continued() -> None:
+def test_the_second_answer_of_a_conversation_is_continued() -> None:
     own = OwnHistories(RememberedHistories(LIMIT), "caller")
-    assert [send(body, own).is_continued for body in grow(6)] == [False, False, True, True, True, True]
+    assert [send(body, own).is_continued for body in grow(6)] == [False, True, True, True, True, True]
 
 
 def test_no_caller_gets_what_another_caller_sent() -> None:
@@ -167,11 +168,15 @@ def test_the_check_finds_a_wrong_translation_and_sends_the_whole_one(checks: boo
     "body", [b"", b"[]", b"{}", b'{"messages":1}', b'{"messages":[1', b'{"messages":[]} x']
 )
 def test_a_body_without_a_conversation_is_not_split(body: bytes) -> None:
-    assert split_body(body, DIALECT.history) is None
+    members = split_members(body)
+    assert members is None or split_body(members, DIALECT.history) is None
 
 
 def test_items_keep_their_bytes() -> None:
-    split = split_body(b'{ "a" : 1, "messages": [ {"x" : 1} , [2 ,3]], "b":"\\u00e9"}', DIALECT.history)
+    members = split_members(b'{ "a" : 1, "messages": [ {"x" : 1} , [2 ,3]], "b":"\\u00e9"}')
+    assert members is not None
+    split = split_body(members, DIALECT.history)
     assert split is not None
     assert split.items == (b'{"x" : 1}', b"[2 ,3]")
-    assert split.members == {"a": b"1", "b": b'"\\u00e9"'}
+    assert split.names == ("a", "b")
+    assert split.values == (b"1", b'"\\u00e9"')

@@ -4,7 +4,7 @@
 `reply_patch` replaces a few members of a reply.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.encode
+_decode = msgspec.json.decode
 
 
 #: Bytes of events that are examined together.
@@ -34,24 +35,32 @@ class RequestPeek(msgspec.Struct, frozen=True):
     hides_usage: bool = False
 
 
-class _Peeked(msgspec.Struct):
-    model: object = ""
-    stream: object = False
-    stream_options: object = None
+#: The members of a request's body, not decoded.
+Members = Mapping[str, msgspec.Raw]
 
 
-_peek = msgspec.json.Decoder(_Peeked).decode
-
-
-def peek_members(body: bytes) -> tuple[str, bool, object] | None:
-    """The members `model`, `stream` and `stream_options`; None if the dialect's reader must judge them."""
+def split_members(body: bytes) -> Members | None:
+    """The members of a JSON object; None if the body is none."""
     try:
-        peeked = _peek(body)
+        return _read_members(body)
     except (ValueError, RecursionError):
         return None
-    if isinstance(peeked.model, str) and isinstance(peeked.stream, bool):
-        return peeked.model, peeked.stream, peeked.stream_options
-    return None
+
+
+def peek_members(members: Members) -> tuple[str, bool, object] | None:
+    """The members `model`, `stream` and `stream_options`; None if the dialect's reader must judge them."""
+    try:
+        model = _decode(members["model"]) if "model" in members else ""
+        stream = _decode(members["stream"]) if "stream" in members else False
+        options = _decode(members["stream_options"]) if "stream_options" in members else None
+    except (ValueError, RecursionError):
+        return None
+    return (model, stream, options) if isinstance(model, str) and isinstance(stream, bool) else None
+
+
+def replace_members(members: Members, changes: Changes) -> bytes:
+    """The JSON object with other values for these members. The bytes of all other values stay the same."""
+    return _encode({**members, **{name: msgspec.Raw(value) for name, value in changes.items()}})
 
 
 def split_event_lines(events: bytes) -> Iterator[tuple[bytes, bytes]] | None:
@@ -62,13 +71,6 @@ def split_event_lines(events: bytes) -> Iterator[tuple[bytes, bytes]] | None:
     if rest or lines[2::3].count(b"\n") != count:
         return None
     return zip(lines[::3], lines[1::3], strict=True)
-
-
-def replace_members(body: bytes, changes: Changes) -> bytes:
-    """The JSON object with other values for these members. The bytes of all other values stay the same."""
-    members = _read_members(body)
-    members.update({name: msgspec.Raw(value) for name, value in changes.items()})
-    return _encode(members)
 
 
 class Forwarding:
@@ -87,14 +89,18 @@ class Forwarding:
     #: How an envelope with foreign seals begins. A history that contains one cannot be forwarded.
     envelope_mark = PREFIX.encode()
 
-    def peek(self, body: bytes) -> RequestPeek | None:
+    def peek(self, members: Members) -> RequestPeek | None:
         """The model and `stream` of a request; None if the dialect's reader must judge the body."""
-        found = peek_members(body)
+        found = peek_members(members)
         return RequestPeek(found[0], found[1]) if found else None
 
-    def rename_model(self, body: bytes, model: str) -> bytes:
-        """The request for another model; the bytes of all other values stay the same."""
-        return replace_members(body, {"model": _encode(model)})
+    def rename_model(self, body: bytes, model: str, members: Members | None = None) -> bytes:
+        """The request for another model; the bytes of all other values stay the same.
+
+        `members`: those of the body, if they are known.
+        """
+        known = _read_members(body) if members is None else members
+        return replace_members(known, {"model": _encode(model)})
 
     def request_usage(self, body: bytes) -> bytes:
         """The request, which also asks for the usage, where the API needs to be asked."""

@@ -115,3 +115,9 @@ def _fit_log_probabilities(request: Request, target: TargetFacts, losses: Losses
         if getattr(request, name):
             losses.add(request.path_of(name), "the target's replies have no token probabilities")
     return replace(request, logprobs=None, top_logprobs=None)
+
+
+def has_limit_field(request: Request, target: TargetFacts) -> bool:
+    """Whether the field with the output limit, if there is one, has the name that the target expects."""
+    name = target.max_tokens_field
+    return request.max_tokens is None or name in ("", request.path_of("max_tokens"))

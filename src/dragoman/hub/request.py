@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from dragoman.hub.blocks import AnyBlock, CacheMark, Extras, Tool, ToolDeclarations, ToolResult
+from dragoman.hub.blocks import AnyBlock, CacheMark, Extras, Text, Tool, ToolDeclarations, ToolResult
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 
@@ -143,3 +143,10 @@ def list_declared_tools(request: Request, kinds: Set[type] | None = None) -> tup
                 if isinstance(inner, ToolDeclarations):
                     tools += inner.tools
     return tuple(tools)
+
+
+def find_first_text(request: Request) -> str:
+    """The user's first text: the same in every request of a conversation, and in few others."""
+    message = next((message for message in request.messages if message.role == "user"), None)
+    texts = (block.text for block in message.blocks if isinstance(block, Text)) if message else ()
+    return "\n".join(texts)

@@ -25,6 +25,7 @@ from dragoman.hub.errors import DragomanError
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Message, Request
 from dragoman.pipeline.history import (
+    OVERHEAD,
     Front,
     ItemPaths,
     SplitBody,
@@ -86,7 +87,7 @@ def begin_history(
     `request` and `fitted` are the whole request before and after `fit`, `losses` those of its translation.
     """
     paths = ItemPaths(dialect_named(source.dialect).history.conversation)
-    index = paths.find_open_step(request.messages)
+    index = paths.find_open_step(request.messages, facts)
     if index == 0:
         return None
     front = fit_front(request, facts)
@@ -102,16 +103,16 @@ def begin_history(
     written = begun.build_front(request, fitted, fitted.messages[:count])
     if written is None:
         return None
-    return TranslatedHistory(
-        facts=facts, front=written, leading=items[: count_leading_messages(items)], end=step
-    )
+    leading = items[: count_leading_messages(items)]
+    return TranslatedHistory(facts=facts, values=split.values, front=written, leading=leading, end=step)
 
 
 def continue_history(
     history: TranslatedHistory, split: SplitBody, source: RequestSource, facts: TargetFacts
 ) -> ContinuedTranslation | None:
     """Translate a request with the remembered steps that it begins with; None if that is not possible."""
-    step = history.find_step(split.items) if history.facts == facts else None
+    is_valid = history.values == split.values and history.facts == facts
+    step = history.find_step(split.items) if is_valid else None
     if step is None:
         return None
     try:
@@ -175,7 +176,8 @@ class _Continuation:
 
     def _read(self, losses: Losses) -> Request:
         """Read the body without the tools and without the items of the remembered steps."""
-        members = {name: decode(raw, depth=0) for name, raw in self._split.members.items() if name != TOOLS}
+        others = self._split.members.items()
+        members = {name: decode(bytes(raw), depth=0) for name, raw in others if name != TOOLS}
         first = self._step.count if self._step else 0
         items = [decode(item, depth=0) for item in self._split.items[first:]]
         body: Json = {**members, self._dialect.history.conversation: ArrayTail(items, first)}
@@ -213,9 +215,9 @@ class _Continuation:
         losses: Losses,
     ) -> ContinuedTranslation | None:
         rest = fitted.messages[count + 1 :]
-        front = self._update_front(history.front, fitted, fitted.messages[:count])
+        front = self._update_front(history.front, asked, fitted, fitted.messages[:count])
         chain = list(self._chain)
-        index = self._paths.find_open_step(messages)
+        index = self._paths.find_open_step(messages, self._facts)
         step = self.remember(index, messages, fitted, rest, losses) if index else None
         if step is not None:
             chain.append(step)
@@ -234,7 +236,7 @@ class _Continuation:
             body=body,
             losses=all_losses.as_tuple(),
             outline=self._outline(asked, front, messages),
-            sample=self._join_samples(asked, front, end, messages),
+            sample=self._join_samples(front, end, messages),
             history=msgspec.structs.replace(history, front=front, end=end),
         )
 
@@ -273,16 +275,19 @@ class _Continuation:
                 own.add(loss.path, loss.reason)
         first = self._step.count if self._step else 0
         before = self._step.sample if self._step else PromptSample()
+        items = self._split.items[first:index]
+        size = sum(map(len, items)) + len(written) + OVERHEAD * (1 + len(items))
         spoken = closed[count_leading_messages(closed) :] if self._step is None else closed
         return Step(
             before=self._step,
-            items=self._split.items[first:index],
+            items=items,
             count=index,
             written=written,
             calls=tuple(outline_blocks(closed)),
             ids=frozenset((*list_ids(closed), *list_ids(written_messages))),
             losses=own.as_tuple(),
             mark=mark,
+            size=size + (self._step.size if self._step else 0),
             sample=before + sample_messages(spoken, before.length),
         )
 
@@ -307,6 +312,7 @@ class _Continuation:
 
     def build_front(self, request: Request, fitted: Request, leading: Sequence[Message]) -> Front | None:
         """The front of a conversation that begins; None if cache marks in the conversation change it."""
+        system = request.messages[: count_leading_messages(request.messages)]
         plain = _replace_messages(fitted, (*leading, _PLACEHOLDER))
         marked = _replace_messages(fitted, (*leading, _MARKED_PLACEHOLDER))
         head, tail, losses = self._write_front(plain)
@@ -321,10 +327,17 @@ class _Continuation:
             tail=tail,
             losses=losses,
             sample=sample_front(request, self._source.tools_as),
+            system=system,
+            system_sample=sample_messages(system),
         )
 
-    def _update_front(self, front: Front, fitted: Request, leading: Sequence[Message]) -> Front:
+    def _update_front(
+        self, front: Front, asked: Request, fitted: Request, leading: Sequence[Message]
+    ) -> Front:
         """The front of this request: the same, unless a setting or a system prompt differs."""
+        system = asked.messages[: count_leading_messages(asked.messages)]
+        if system != front.system:
+            front = msgspec.structs.replace(front, system=system, system_sample=sample_messages(system))
         request = _replace_messages(fitted, (*leading, _PLACEHOLDER))
         if request == front.request:
             return front
@@ -350,14 +363,11 @@ class _Continuation:
         calls = [block for step in self._chain for block in step.calls]
         return replace_history(asked, front.outline_tools, (*calls, *outline_blocks(messages)))
 
-    def _join_samples(
-        self, asked: Request, front: Front, end: Step, messages: Sequence[Message]
-    ) -> PromptSample | None:
+    def _join_samples(self, front: Front, end: Step, messages: Sequence[Message]) -> PromptSample | None:
         """The sample of the prompt. None if it is short, or the conversation decides which tools count."""
         if any(tool.deferred for tool in front.tools):
             return None
-        leading = asked.messages[: count_leading_messages(asked.messages)]
         following = messages[self._paths.find_message(messages, end.count) :]
-        sample = front.sample + sample_messages(leading) + end.sample
+        sample = front.sample + front.system_sample + end.sample
         sample += sample_messages(following, end.sample.length)
         return sample if sample.length > SMALL_PROMPT else None

@@ -2,53 +2,55 @@
 
 An item is an element of the array that holds the conversation: a message, an input item or a content. A
 *step* is an answer of the model and what follows it, up to the next answer. Agents send all earlier steps
-again with every request, so a `TranslatedHistory` has the translation of all steps but the last two.
+again with every request, so a `TranslatedHistory` has the translation of all steps but the last.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
 
+from dragoman.dialects.forwarding import Members
 from dragoman.dialects.interfaces import HistoryFields
 from dragoman.fit.front import FittedFront
 from dragoman.hub.blocks import AnyBlock, HostedCall, HostedResult, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Loss
 from dragoman.hub.request import Message, Request
-from dragoman.pipeline.bodies import MAX_BODY
 from dragoman.providers.profile import TargetFacts
 from dragoman.tokens.request import PromptSample
 
-#: Steps at the end that are translated anew: passes for the end of a conversation change them, and agents
-#: move cache marks to the last messages.
-OPEN_STEPS = 2
+#: Steps at the end that are translated anew, because passes for the end of a conversation change them: the
+#: last one. A target with cache marks has them on the last two messages of the user.
+OPEN_STEPS = 1
+OPEN_MARKED_STEPS = 2
 
 #: What objects take in memory beside the bytes that they hold, roughly.
 OVERHEAD = 1_000
 #: Tools as Python objects take several times the bytes of their JSON.
 TOOL_FACTOR = 6
 
-_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class SplitBody(msgspec.Struct, frozen=True):
-    """A request's body: the JSON of each member but the conversation, and of the conversation's items."""
+    """A request's body, not decoded: the members but the conversation, and the conversation's items."""
 
-    members: Mapping[str, bytes]
+    members: Members
     items: tuple[bytes, ...]
+    #: The names and values of the members that the translation of the history depends on.
+    names: tuple[str, ...]
+    values: tuple[bytes, ...]
 
 
-def split_body(body: bytes, fields: HistoryFields) -> SplitBody | None:
-    """Cut a body into members and items. None if it has no conversation, or is invalid."""
-    if len(body) > MAX_BODY:
-        return None
+def split_body(members: Members, fields: HistoryFields) -> SplitBody | None:
+    """Cut the conversation of a body into items. None if it has none."""
     try:
-        members = _decode_members(body)
-        items = _decode_items(members.pop(fields.conversation))
+        items = _decode_items(members[fields.conversation])
     except (KeyError, ValueError, RecursionError):
         return None
-    return SplitBody({name: bytes(raw) for name, raw in members.items()}, tuple(map(bytes, items)))
+    rest = {name: raw for name, raw in members.items() if name != fields.conversation}
+    names = tuple(name for name in rest if name not in fields.independent)
+    return SplitBody(rest, tuple(map(bytes, items)), names, tuple(bytes(rest[name]) for name in names))
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -70,10 +72,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     #: The sample for token estimates, including the steps before.
     sample: PromptSample
 
-    @property
-    def size(self) -> int:
-        """The bytes in memory, without the steps before."""
-        return sum(map(len, self.items)) + len(self.written) + OVERHEAD * (1 + len(self.items))
+    #: The bytes in memory, including the steps before.
+    size: int
 
     def list_chain(self) -> "list[Step]":
         """All steps from the first to this one."""
@@ -99,7 +99,10 @@ class Front(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     head: bytes
     tail: bytes
     losses: tuple[Loss, ...]
+    #: The samples for token estimates: of the settings and tools, and of these system prompts.
     sample: PromptSample
+    system: tuple[Message, ...]
+    system_sample: PromptSample
 
     @property
     def size(self) -> int:
@@ -107,9 +110,13 @@ class Front(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class TranslatedHistory(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What is remembered of one conversation with one target."""
+    """What is remembered of one conversation with one target.
+
+    It is valid for requests with the same facts and values (`SplitBody.values`).
+    """
 
     facts: TargetFacts
+    values: tuple[bytes, ...]
     front: Front
     #: The instructions at the beginning of the items, as they were read.
     leading: tuple[Message, ...]
@@ -127,7 +134,7 @@ class TranslatedHistory(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def size(self) -> int:
-        return self.front.size + sum(step.size for step in self.end.list_chain())
+        return self.front.size + sum(map(len, self.values)) + self.end.size
 
 
 class ItemPaths:
@@ -143,14 +150,15 @@ class ItemPaths:
         number = path[len(self._prefix) :].partition("]")[0]
         return int(number) if number.isdecimal() else -1
 
-    def find_open_step(self, messages: Sequence[Message]) -> int:
-        """The index of the first item that belongs to the last steps; 0 if there are not more steps."""
+    def find_open_step(self, messages: Sequence[Message], facts: TargetFacts) -> int:
+        """The index of the first item of the last steps, which stay open; 0 if there are no others."""
+        count = OPEN_MARKED_STEPS if facts.caching == "breakpoints" else OPEN_STEPS
         starts = [
             self.find_index(before.at) + 1
             for before, message in pairwise(messages)
             if message.role == "assistant" and before.role != "assistant"
         ]
-        return starts[-OPEN_STEPS] if len(starts) >= OPEN_STEPS else 0
+        return starts[-count] if len(starts) >= count else 0
 
     def find_message(self, messages: Sequence[Message], index: int) -> int:
         """The position of the first message that comes from this item or a later one."""

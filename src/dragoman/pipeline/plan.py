@@ -10,23 +10,24 @@ from functools import partial
 import msgspec
 
 from dragoman.agents import ClientIdentity, identify_client
+from dragoman.dialects.forwarding import Members, split_members
 from dragoman.dialects.interfaces import ClientContext, Tokenizer
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
 from dragoman.fit import fit
+from dragoman.fit.generation import has_limit_field
 from dragoman.fit.seals import disown_seals, hash_seal, list_seals
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import Governance
-from dragoman.hub.blocks import Text
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.ids import IdSource, digest
 from dragoman.hub.loss import Loss, Losses
-from dragoman.hub.request import Request
-from dragoman.pipeline.bodies import read_object
+from dragoman.hub.request import Request, find_first_text
+from dragoman.pipeline.bodies import MAX_BODY, read_object
 from dragoman.pipeline.governance import govern_request
 from dragoman.pipeline.refused_fields import remove_fields
-from dragoman.pipeline.remembered import OwnHistories
+from dragoman.pipeline.remembered import MIN_BODY, OwnHistories
 from dragoman.pipeline.reuse import HistoryReuse, find_reuse, sort_losses
 from dragoman.pipeline.rounds import ReplySteps, RequestTools
 from dragoman.pipeline.search import refuse_lost_search
@@ -91,6 +92,8 @@ class RequestPlan:
         self._request: Request | None = None
         self._error: DragomanError | None = None
         self._samples: dict[ToolsForm, PromptSample] = {}
+        #: The body that was split, and its members.
+        self._members: tuple[bytes | None, Members | None] = (None, None)
         self.read_losses = Losses()
         #: The client's stream must not contain the usage, which the gateway asks the upstream for.
         self.hides_usage = False
@@ -104,11 +107,20 @@ class RequestPlan:
         """Find the model and `stream` in the body. Call it once, first. Raises if the body is invalid."""
         if self.metadata.is_peeked:
             return
-        peeked = self.dialect.forwarding.peek(self.body)
+        members = self._split_members()
+        peeked = None if members is None else self.dialect.forwarding.peek(members)
         if peeked is not None:
             self.model, self.stream, self.hides_usage = peeked.model, peeked.stream, peeked.hides_usage
         elif not self.metadata.model:
             self.model, self.stream = self.request.model, self.request.stream
+
+    def _split_members(self) -> Members | None:
+        """The members of the body, not decoded; None if the body is invalid."""
+        body, members = self._members
+        if body is not self.body:
+            members = split_members(self.body)
+            self._members = self.body, members
+        return members
 
     @property
     def request(self) -> Request:
@@ -161,7 +173,7 @@ class RequestPlan:
         except DragomanError:
             # Whether the request can be sent at all is decided for each target.
             return 0
-        return int(digest(request.cache_key or request.user or _find_first_text(request), length=8), 16)
+        return int(digest(request.cache_key or request.user or find_first_text(request), length=8), 16)
 
     def estimate_tokens(self, tokenizer: Tokenizer) -> int:
         """The prompt tokens for a model with this tokenizer, by samples. Raises like `request`."""
@@ -227,11 +239,12 @@ class RequestPlan:
         return TargetRequest(self, provider, model, body, lane, facts=facts, losses=lost)
 
     def _find_reuse(self, provider: TargetProvider, model: str) -> HistoryReuse | None:
-        if self.histories is None:
+        members = self._split_members() if self.histories and MIN_BODY <= len(self.body) <= MAX_BODY else None
+        if self.histories is None or members is None:
             return None
         url = self.metadata
         facts = build_target_facts(provider.build_profile(model), url.dialect)
-        return find_reuse(self.histories, self.body, facts, url.dialect, url.model, stream=url.stream)
+        return find_reuse(self.histories, members, facts, url.dialect, url.model, stream=url.stream)
 
     def _continue(
         self, reuse: HistoryReuse, provider: TargetProvider, model: str, *, strict: bool
@@ -338,7 +351,7 @@ class RequestPlan:
         if request.tools and not fitted.tools:
             refuse_lost_search(request)
         is_unchanged = msgspec.structs.replace(fitted, model=request.model) == request
-        if can_forward and is_unchanged and _has_limit_field(request, facts) and not facts.instructions:
+        if can_forward and is_unchanged and has_limit_field(request, facts) and not facts.instructions:
             losses = Losses()
             body, lane = self._patch(fitted.model, facts)
             patched = remove_fields(body, facts.refused_fields, losses)
@@ -353,7 +366,7 @@ class RequestPlan:
         """Put the target's model name into the client's bytes. Returns them and the lane."""
         if model == self.model:
             return self._request_usage(self.body, facts), "forward"
-        body = self.dialect.forwarding.rename_model(self.body, model)
+        body = self.dialect.forwarding.rename_model(self.body, model, self._split_members())
         return self._request_usage(body, facts), "patch"
 
     def write(self, fitted: Request, facts: TargetFacts, losses: Losses) -> bytes:
@@ -374,6 +387,7 @@ class RequestPlan:
     def release(self) -> None:
         """Free the body and the conversation. Called when the reply has begun: no other target follows."""
         self.body = b""
+        self._members = (None, None)
         self._request = None
 
     def write_failure(self, failure: Failure) -> Frames:
@@ -382,16 +396,3 @@ class RequestPlan:
             model=self.model, created=self.created, ids=IdSource(self.metadata.request_id)
         )
         return self.dialect.stream_writer(context).write(ReplyFailed("failed", failure))
-
-
-def _has_limit_field(request: Request, facts: TargetFacts) -> bool:
-    """Whether the field with the output limit, if there is one, has the name that the target expects."""
-    name = facts.max_tokens_field
-    return request.max_tokens is None or name in ("", request.path_of("max_tokens"))
-
-
-def _find_first_text(request: Request) -> str:
-    """The user's first text: the same in every request of a conversation, and in few others."""
-    message = next((message for message in request.messages if message.role == "user"), None)
-    texts = (block.text for block in message.blocks if isinstance(block, Text)) if message else ()
-    return "\n".join(texts)

@@ -17,25 +17,21 @@ MIN_BODY = 8 * 1024
 
 
 class HistoryKey(msgspec.Struct, frozen=True):
-    """Identifies a conversation with a target."""
+    """Finds a conversation with a target. The large members are compared after they were found."""
 
     #: Whose conversation it is.
     owner: Hashable
     #: Client dialect, provider and model, and what the URL says.
     target: Hashable
-    #: The members of the body that the history's translation depends on.
-    members: tuple[tuple[str, bytes], ...]
+    #: The members of the body that the history's translation depends on: names and lengths.
+    members: tuple[tuple[str, int], ...]
     first_item: bytes
 
-    @property
-    def size(self) -> int:
-        return sum(len(value) for _, value in self.members) + len(self.first_item)
 
-
-def build_key(owner: Hashable, target: Hashable, split: SplitBody, independent: frozenset[str]) -> HistoryKey:
-    """The key of a request's conversation. `independent`: members that it does not depend on."""
-    members = tuple((name, value) for name, value in split.members.items() if name not in independent)
-    return HistoryKey(owner, target, members, split.items[0] if split.items else b"")
+def build_key(owner: Hashable, target: Hashable, split: SplitBody) -> HistoryKey:
+    """The key of a request's conversation."""
+    members = tuple(zip(split.names, map(len, split.values), strict=True))
+    return HistoryKey(owner, target, members, split.items[0])
 
 
 class RememberedHistories:
@@ -60,7 +56,7 @@ class RememberedHistories:
 
     def keep(self, key: HistoryKey, history: TranslatedHistory) -> None:
         """Remember the latest state of a conversation, and forget others if there are too many bytes."""
-        size = history.size + key.size
+        size = history.size + len(key.first_item)
         _, known = self._entries.pop(key, (None, 0))
         self.bytes -= known
         if size > self.limit:

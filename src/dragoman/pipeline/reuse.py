@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from dragoman.dialects.forwarding import Members
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.loss import Loss
 from dragoman.hub.request import Request
@@ -12,7 +13,7 @@ from dragoman.pipeline.continued import (
     continue_history,
 )
 from dragoman.pipeline.history import SplitBody, TranslatedHistory, split_body
-from dragoman.pipeline.remembered import MIN_BODY, HistoryKey, OwnHistories, build_key
+from dragoman.pipeline.remembered import HistoryKey, OwnHistories, build_key
 from dragoman.providers.profile import TargetFacts
 from dragoman.tokens.tokenizers import OVERHEADS, ToolsForm, find_tokenizer
 
@@ -35,8 +36,7 @@ class HistoryReuse:
         self._source = source
         self.facts = facts
         target = (source.dialect, source.model, source.stream, facts.provider, facts.dialect, facts.model)
-        independent = dialect_named(source.dialect).history.independent
-        self._key: HistoryKey = build_key(histories.owner, target, split, independent)
+        self._key: HistoryKey = build_key(histories.owner, target, split)
         self._learned: TranslatedHistory | None = None
 
     @property
@@ -70,13 +70,13 @@ class HistoryReuse:
 
 
 def find_reuse(
-    histories: OwnHistories, body: bytes, facts: TargetFacts, dialect: str, model: str, *, stream: bool
+    histories: OwnHistories, members: Members, facts: TargetFacts, dialect: str, model: str, *, stream: bool
 ) -> HistoryReuse | None:
     """Prepare the reuse for a request; None if its history is too short for any.
 
     `model` and `stream` are those of the URL.
     """
-    split = split_body(body, dialect_named(dialect).history) if len(body) >= MIN_BODY else None
+    split = split_body(members, dialect_named(dialect).history)
     if split is None or len(split.items) < 2:
         return None
     tools_as = OVERHEADS[find_tokenizer(facts.model, facts.dialect)].tools_as

@@ -1,6 +1,6 @@
 """Rules for forwarding a stream of the Gemini API."""
 
-from dragoman.dialects.forwarding import Forwarding, RequestPeek
+from dragoman.dialects.forwarding import Forwarding, Members, RequestPeek
 from dragoman.wire.sse import Frame, SseReader, split_plain_events, write_frame
 
 _DONE = b"[DONE]"
@@ -14,10 +14,10 @@ class GeminiForwarding(Forwarding):
     #: The prefix of our envelopes in base64, because a signature must be base64.
     envelope_mark = b"ZGdtMS"
 
-    def peek(self, body: bytes) -> RequestPeek | None:
+    def peek(self, members: Members) -> RequestPeek | None:
         return None
 
-    def rename_model(self, body: bytes, model: str) -> bytes:
+    def rename_model(self, body: bytes, model: str, members: Members | None = None) -> bytes:
         return body
 
     def select(self, events: bytes, *, hides_usage: bool) -> bytes:

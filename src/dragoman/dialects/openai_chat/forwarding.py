@@ -2,7 +2,7 @@
 
 import re
 
-from dragoman.dialects.forwarding import Forwarding, RequestPeek, peek_members
+from dragoman.dialects.forwarding import Forwarding, Members, RequestPeek, peek_members
 from dragoman.dialects.openai_chat.usage import hide_usage, hides_usage, request_usage
 
 #: Members of a delta that hold an answer, with a value that is not empty.
@@ -19,8 +19,8 @@ class ChatForwarding(Forwarding):
     # Deltas hold strings only, and quotes inside them are escaped.
     repeats_model = True
 
-    def peek(self, body: bytes) -> RequestPeek | None:
-        found = peek_members(body)
+    def peek(self, members: Members) -> RequestPeek | None:
+        found = peek_members(members)
         if found is None:
             return None
         model, stream, options = found

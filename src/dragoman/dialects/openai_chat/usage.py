@@ -116,12 +116,13 @@ def hides_usage(*, stream: bool, asks_for_usage: bool) -> bool:
 def request_usage(body: bytes) -> bytes:
     """The request, which also asks the server for the usage."""
     try:
-        options = _read_members(_read_members(body).get("stream_options", b"{}"))
+        members = _read_members(body)
+        options = _read_members(members.get("stream_options", b"{}"))
     except msgspec.DecodeError:
         # The value has the wrong type; the server reports that.
         return body
     options["include_usage"] = msgspec.Raw(b"true")
-    return replace_members(body, {"stream_options": msgspec.json.encode(options)})
+    return replace_members(members, {"stream_options": msgspec.json.encode(options)})
 
 
 def hide_usage(events: bytes) -> bytes:
