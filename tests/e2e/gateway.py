@@ -69,6 +69,11 @@ class Gateway:
         self.log.append(line)
         del self.log[:-KEPT_LINES]
 
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def tail(self) -> str:
         return "\n".join(self.log[-25:])
 

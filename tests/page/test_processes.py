@@ -2,9 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import resource
+import sqlite3
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -34,10 +38,12 @@ ROWS = "[...document.querySelectorAll('a.row')].map((row) => row.getAttribute('h
 
 
 @asynccontextmanager
-async def served(folder: Path, workers: int = 1) -> AsyncIterator[tuple[Tab, Gateway, Model]]:
+async def served(
+    folder: Path, workers: int = 1, command: Sequence[str] = (sys.executable, "-m", "dragoman")
+) -> AsyncIterator[tuple[Tab, Gateway, Model]]:
     """A tab that shows the page of `dragoman serve`, and the model behind it."""
     async with Model().serve() as model:
-        gateway = Gateway(CONFIG.format(url=model.url, workers=workers), folder)
+        gateway = Gateway(CONFIG.format(url=model.url, workers=workers), folder, command)
         await gateway.start()
         try:
             file = folder / ".local/state/dragoman/admin-token"
@@ -129,6 +135,62 @@ def test_the_checks_of_doctor_are_shown(tmp_path: Path) -> None:
                 session.get(url, headers={"authorization": f"Bearer {token}"}) as response,
             ):
                 assert len((await response.json())["findings"]) == len(rows)
+
+    perform(work)
+
+
+#: Bytes that one file may have. A write beyond them fails as on a full disk, without the rights of root.
+SMALL_DISK = 300_000
+START_ON_SMALL_DISK = f"""
+import resource, runpy, sys
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({SMALL_DISK}, hard))
+sys.argv[0] = "dragoman"
+runpy.run_module("dragoman", run_name="__main__")
+"""
+
+
+@pytest.mark.rule("R86")
+def test_a_full_disk_stops_no_stream_is_reported_and_recovers(tmp_path: Path) -> None:
+    async def work() -> None:
+        command = (sys.executable, "-c", START_ON_SMALL_DISK)
+        async with served(tmp_path, command=command) as (tab, gateway, _), aiohttp.ClientSession() as session:
+            number = 0
+
+            async def ask() -> None:
+                """A turn with 20 KB that do not shrink, and its whole reply."""
+                nonlocal number
+                number += 1
+                text = f"{number} {os.urandom(10_000).hex()}"
+                body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": text}]}
+                async with session.post(f"{gateway.url}/v1/chat/completions", json=body) as response:
+                    assert (response.status, b"[DONE]" in await response.read()) == (200, True)
+
+            async def read_status() -> Any:
+                return await tab.run("import('/page/api.js').then(({ get }) => get('/status'))")
+
+            status = (await read_status())["records"]
+            while status["lost"] < 6 or not status["error"]:
+                await ask()
+                assert number < 300
+                status = (await read_status())["records"]
+            assert status["written"] > 3
+            text = "exchanges were not recorded: " + status["error"]
+            await tab.press("2", "1")
+            await show(tab, "#/now", text)
+            await show(tab, "#/doctor", text)
+
+            process = gateway.process_id
+            resource.prlimit(process, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            written = status["written"]
+            for _ in range(3):
+                await ask()
+            status = (await read_status())["records"]
+            assert (status["written"], status["error"]) == (written + 3, "")
+            file = tmp_path / ".local/state/dragoman/records.db"
+            with closing(sqlite3.connect(file)) as connection:
+                assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+                assert connection.execute("SELECT COUNT(*) FROM turns").fetchone() == (written + 3,)
 
     perform(work)
 
