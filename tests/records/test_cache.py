@@ -47,22 +47,75 @@ def write_at(request: Any, path: str, text: str) -> None:
     request[int(last) if last.isdecimal() else last] = text
 
 
+def count_common(before: Any, after: Any) -> int:
+    """How many elements two texts or lists begin with alike."""
+    pairs = zip(before, after, strict=False)
+    return next((n for n, (one, two) in enumerate(pairs) if one != two), min(len(before), len(after)))
+
+
+@pytest.mark.parametrize("edit", ["replace", "insert", "delete"])
 @given(REQUEST, st.lists(MESSAGE, max_size=3), st.data())
 def test_any_single_edit_of_a_prefix_is_located_exactly(
-    before: dict[str, Any], more: list[object], draw: st.DataObject
+    edit: str, before: dict[str, Any], more: list[object], draw: st.DataObject
 ) -> None:
     after = deepcopy(before)
-    parts = [part for part in list_parts(before) if part.text]
-    edited = draw.draw(st.sampled_from(parts))
-    position = draw.draw(st.integers(0, len(edited.text) - 1))
-    character = draw.draw(st.characters())
-    assume(character != edited.text[position])
-    write_at(after, edited.path, edited.text[:position] + character + edited.text[position + 1 :])
+    edited = draw.draw(st.sampled_from([part for part in list_parts(before) if part.text]))
+    position = draw.draw(st.integers(0, len(edited.text) - (edit != "insert")))
+    inserted = draw.draw(st.text(min_size=1, max_size=3)) if edit != "delete" else ""
+    removed = draw.draw(st.integers(1, 3)) if edit != "insert" else 0
+    text = edited.text[:position] + inserted + edited.text[position + removed :]
+    assume(text != edited.text)
+    write_at(after, edited.path, text)
     after["messages"] = [*after["messages"], *more]
     found = find_break(list_parts(before), list_parts(after))
     assert found is not None
-    assert (found.path, found.position) == (edited.path, position)
-    assert found.after[0] == character
+    # Of equal characters in a row, any one may be the one that was inserted or removed.
+    first = count_common(edited.text, text)
+    assert (found.path, found.position) == (edited.path, first)
+    assert (found.before, found.after) == (edited.text[first:][:60], text[first:][:60])
+
+
+def spell_out(value: Any) -> bytes:
+    """A message, block or tool as JSON, in the order of its members. A text and a text block are the same."""
+    if isinstance(value, str):
+        return spell_out({"text": value})
+    content = value.get("content", ())
+    blocks = [content] if isinstance(content, str) else content
+    spelt = [spell_out(block).decode() for block in blocks]
+    plain = {name: spelt if name == "content" else each for name, each in value.items() if name != "type"}
+    return msgspec.json.encode(plain)
+
+
+@pytest.mark.parametrize("edit", ["replace", "insert", "delete"])
+@pytest.mark.parametrize("member", ["tools", "system", "messages"])
+@given(REQUEST, st.lists(MESSAGE, max_size=2), st.data())
+def test_a_message_block_or_tool_that_comes_or_goes_is_located_exactly(
+    member: str, edit: str, before: dict[str, Any], more: list[object], draw: st.DataObject
+) -> None:
+    assume(isinstance(before[member], list) and (before[member] or edit == "insert"))
+    values = list(before[member])
+    place = draw.draw(st.integers(0, len(values) - (edit != "insert")))
+    new = {"tools": TOOL, "system": BLOCK, "messages": MESSAGE}[member]
+    values[place : place + (edit != "insert")] = [] if edit == "delete" else [draw.draw(new)]
+    assume(values or member != "messages")
+    after = {**before, member: values}
+    after["messages"] = [*after["messages"], *more]
+    found = find_break(list_parts(before), list_parts(after))
+    old, now = ([spell_out(each) for each in request[member]] for request in (before, after))
+    first = count_common(old, now)
+    if first == len(old) and (member == "messages" or first == len(now)):
+        # The prompt is continued.
+        assert found is None
+    elif first < len(now):
+        assert found is not None
+        assert found.path.startswith(f"{member}[{first}]")
+    elif member == "messages":
+        # The prompt ends earlier; what is there is the same.
+        assert found is None
+    else:
+        # The last one is gone: what comes after the list stands at its place.
+        assert found is not None
+        assert not found.path.startswith(f"{member}[") or not values
 
 
 @given(REQUEST, st.lists(MESSAGE, max_size=3), st.data())
