@@ -66,10 +66,11 @@ class SmallModel:
             return 200, {"role": "assistant", "tool_calls": [call]}, size
 
 
-def write_stream(message: dict[str, Any], size: int) -> bytes:
+def write_stream(message: dict[str, Any], size: int, cached: int = 0) -> bytes:
     base = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     reason = "tool_calls" if "tool_calls" in message else "stop"
-    usage = {"prompt_tokens": size, "completion_tokens": 20, "total_tokens": size + 20}
+    usage: dict[str, object] = {"prompt_tokens": size, "completion_tokens": 20, "total_tokens": size + 20}
+    usage["prompt_tokens_details"] = {"cached_tokens": cached}
     chunks = [
         {**base, "choices": [{"index": 0, "delta": message, "finish_reason": None}]},
         {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from dragoman.records.differences import find_first_difference
 from tests.cli.run_command import Outcome, dragoman
 from tests.cli.small_model import write_stream
 from tests.cli.test_real_agents import BINARIES, CLIENTS, VARIABLES
@@ -112,7 +113,15 @@ COMMANDS = (
 
 @contextmanager
 def serve_commands(mistake: int) -> Iterator[str]:
-    """A server with two models. `bad` makes a mistake in the given turn; from there on both go on alike."""
+    """A server with two models and a prompt cache. `bad` makes a mistake in the given turn, `good` none."""
+    prompts: list[str] = []
+
+    def count_tokens(body: dict[str, Any]) -> tuple[int, int]:
+        """The tokens of the prompt, and how many of them an earlier prompt began with."""
+        prompt = json.dumps([body.get("tools"), body["messages"]])[:-2]
+        shared = max((find_first_difference(prompt, each) for each in prompts), default=0)
+        prompts.append(prompt)
+        return len(prompt) // 4, shared // 4
 
     def answer(body: dict[str, Any]) -> dict[str, Any]:
         names = [tool["function"]["name"] for tool in body.get("tools", ())]
@@ -132,7 +141,8 @@ def serve_commands(mistake: int) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            data = write_stream(answer(json.loads(self.rfile.read(int(self.headers["content-length"])))), 50)
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            data = write_stream(answer(body), *count_tokens(body))
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")
             self.send_header("content-length", str(len(data)))
@@ -194,3 +204,27 @@ def test_a_bad_turn_is_found_by_bisect_and_left_out_by_fork(
         assert forked.code == 0, forked.err
         assert f"{mistake - 1} as recorded, 0 different" in forked.err
         assert (tmp_path / "all.txt").read_text("utf-8") == results["good"]
+
+
+def test_a_session_of_claude_code_shows_where_its_cache_breaks(tmp_path: Path) -> None:
+    """The user continues a session with fewer tools. Tools are the beginning of a prompt."""
+    (claude, _) = AGENTS
+    with serve_commands(mistake=0) as url:
+        configure(tmp_path, f'[providers.model]\ndialect = "openai_chat"\nbase_url = "{url}/v1"\n')
+        assert run(tmp_path, "run", *claude.build("make the files")).code == 0
+        words = ("--continue", "--disallowedTools", "Bash")
+        assert run(tmp_path, "run", *claude.build("go on"), *words).code == 0
+        reports = msgspec.json.decode(run(tmp_path, "cache", "last", "--json").out)
+        shown = run(tmp_path, "cache", "last").out
+        first = msgspec.json.decode(
+            run(tmp_path, "records", "show", "last", "1", "client_request", "--raw").out
+        )
+    turns = len(COMMANDS) + 1
+    assert [report["cause"] for report in reports[:turns]] == ["first"] + ["hit"] * (turns - 1)
+    (broken,) = reports[turns:]
+    assert (broken["cause"], broken["previous"]) == ("agent", turns)
+    place = broken["client_break"]
+    missing = [tool["name"] for tool in first["tools"]].index("Bash")
+    assert (place["path"], place["before"]) == (f"tools[{missing}].name", "Bash")
+    assert broken["lost"] > 1000
+    assert place["path"] in shown

@@ -163,15 +163,16 @@ def _find_cause(
 
 
 def _find_previous(prompt: _Prompt, earlier: list[_Prompt]) -> _Prompt | None:
-    """The earlier turn whose prompt this one repeats most of; the later one of two equals."""
-    best, most = None, MIN_SHARED
+    """The earlier turn with which this one shares the longest beginning; the later one of two equals."""
+    best, most = None, 0
     for each in reversed(earlier):
         if each.row["sub_agent"] != prompt.row["sub_agent"]:
             continue
         found = find_break(each.client, prompt.client)
         shared = 1.0 if found is None else found.shared
-        if shared > most and len(each.client) <= len(prompt.client) * 2:
-            best, most = each, shared
+        length = round(shared * sum(len(part.text) for part in each.client))
+        if shared > MIN_SHARED and length > most and len(each.client) <= len(prompt.client) * 2:
+            best, most = each, length
     return best
 
 
