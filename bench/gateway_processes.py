@@ -88,7 +88,7 @@ class Result(msgspec.Struct):
 @contextmanager
 def everything(folder: Path) -> Iterator[Setting]:
     """The relay, the gateway that forwards and the gateway that translates, all before one mock."""
-    _write_bodies(folder)
+    write_bodies(folder)
     started: list[subprocess.Popen[bytes]] = []
     try:
         _, port = start_program(started, "bench.gateway_mock")
@@ -123,7 +123,7 @@ def start_program(
 
 
 def start_gateway(
-    started: list[subprocess.Popen[bytes]], folder: Path
+    started: list[subprocess.Popen[bytes]], folder: Path, *options: str
 ) -> tuple[subprocess.Popen[bytes], int]:
     command = [
         sys.executable,
@@ -134,6 +134,7 @@ def start_gateway(
         str(folder / "dragoman.toml"),
         "--port",
         "0",
+        *options,
     ]
     log = folder / f"gateway-{len(started)}.log"
     with log.open("wb") as output:
@@ -154,7 +155,7 @@ def _model_of(script: str) -> str:
     return f"mock-c{chunks}-d{pause}"
 
 
-def _write_bodies(folder: Path) -> None:
+def write_bodies(folder: Path) -> None:
     """The same agent's question in both dialects, for each script of the mock."""
     for name in SCRIPTS:
         size = SIZES.get(name, USUAL_SIZE)
