@@ -8,6 +8,7 @@ import pytest
 from dragoman.governance.guard.verdicts import MAX_COMMANDS, MAX_SCRIPT
 from dragoman.server.connection import MAX_HEAD
 from dragoman.server.request import MAX_ENCODINGS
+from dragoman.wire.json_values import MAX_VALUES
 from tests.test_rules import covered
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,4 +40,5 @@ def test_the_pages_name_the_limits_that_hold() -> None:
     assert f"at most {MAX_SCRIPT // 1024} KiB of command lines" in guard
     assert f"at most {MAX_COMMANDS:,} commands" in guard
     assert f"at most {MAX_HEAD // 1024} KiB beside its body" in PAGE
+    assert f"the number of values ({MAX_VALUES:,})" in PAGE
     assert (MAX_ENCODINGS, "at most three encodings" in PAGE) == (3, True)

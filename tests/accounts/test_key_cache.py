@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from dragoman.accounts import keys as client_keys
-from dragoman.accounts.errors import InvalidKey
+from dragoman.accounts.errors import InvalidKey, StateUnavailable
 from dragoman.accounts.key_cache import MAX_AGE, ClientKeyCache
 from dragoman.accounts.keys import Caller, hash_key
 from dragoman.accounts.store import ACCOUNTS_SCHEMA
-from dragoman.storage.database import connect
+from dragoman.storage.database import StorageError, connect
 from dragoman.storage.sqlite import SqliteStorage
 from tests.server.keyholder import KeyHolder
 
@@ -200,6 +200,54 @@ def test_keys_are_read_while_another_process_is_writing(holder: KeyHolder) -> No
         await cache.refresh()
         assert cache.find_caller([hash_key(key)]) is not None
         writer.close()
+        await storage.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.rule("S12")
+def test_keys_stay_valid_while_the_file_cannot_be_read_and_changes_are_read_later(
+    holder: KeyHolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = holder.create()
+
+    async def fail(work: object) -> object:
+        raise StorageError("the state file is locked")
+
+    async def main() -> None:
+        storage = SqliteStorage(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(storage, time.time)
+        await cache.refresh()
+        second = holder.create("second")
+        # A change that is not recent is read once.
+        for path in holder.path.parent.glob("state.db*"):
+            os.utime(path, (1e9, 1e9))
+        with monkeypatch.context() as patch:
+            patch.setattr(storage, "read", fail)
+            await aged(cache)
+            assert cache.find_caller([hash_key(first)]) is not None
+            assert cache.find_caller([hash_key(second)]) is None
+        await aged(cache)
+        assert cache.find_caller([hash_key(second)]) is not None
+        await storage.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.rule("S12")
+def test_a_gateway_that_never_read_its_keys_accepts_no_caller(
+    holder: KeyHolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder.create()
+
+    async def fail(work: object) -> object:
+        raise StorageError("the state file is locked")
+
+    async def main() -> None:
+        storage = SqliteStorage(holder.path, ACCOUNTS_SCHEMA)
+        monkeypatch.setattr(storage, "read", fail)
+        with pytest.raises(StateUnavailable):
+            await ClientKeyCache(storage, time.time).refresh()
         await storage.close()
 
     asyncio.run(main())

@@ -144,7 +144,8 @@ class ClientKeyCache:
     async def _read_if_changed(self) -> None:
         stamp = self._storage.read_stamp()
         if stamp is None:
-            return await self._read_keys(is_replaced=False)
+            await self._read_keys(is_replaced=False)
+            return
         if stamp == self._stamp:
             return
         # Without a file there are no keys; reading would create the file.
@@ -153,13 +154,16 @@ class ClientKeyCache:
             if is_replaced:
                 # Another file has generations of its own.
                 self._generation = -1
-            await self._read_keys(is_replaced=is_replaced)
+            if not await self._read_keys(is_replaced=is_replaced):
+                # The file is read at the next refresh.
+                return
             self._file = stamp[0][2]
         newest = max((date for date, _, _ in stamp), default=0)
         is_recent = time.time() - newest / 1e9 < RECENT
         self._stamp = () if is_recent else stamp
 
-    async def _read_keys(self, *, is_replaced: bool) -> None:
+    async def _read_keys(self, *, is_replaced: bool) -> bool:
+        """Read the keys. False if they cannot be read now and the last ones stay valid."""
         cached = self._generation
 
         async def work(transaction: Transaction) -> tuple[int, dict[bytes, ClientKeyEntry] | None]:
@@ -173,7 +177,7 @@ class ClientKeyCache:
             if self._generation >= 0 and isinstance(error, StorageError):
                 # A locked file or a restarted database is readable again soon. Until then the keys that
                 # were read last are valid.
-                return
+                return False
             raise StateUnavailable("the gateway cannot read its client keys; try again") from None
         if is_replaced and self._entries and not entries:
             # Without keys the gateway would accept every caller.
@@ -181,3 +185,4 @@ class ClientKeyCache:
         elif entries is not None:
             self._entries = entries
             self._by_id = {entry.caller.id: entry for entry in entries.values() if not entry.until}
+        return True

@@ -75,8 +75,8 @@ class GeminiChecker(StreamChecker):
         for candidate in self.require_objects(candidates, "candidates") if candidates else []:
             self._check_candidate(candidate)
         if isinstance(usage, dict):
-            counts = " ".join(name for name in usage if name.endswith("TokenCount"))
-            self.check_fields(usage, fields(counts, "count"), "usageMetadata")
+            counts = [name for name in usage if name.endswith("TokenCount")]
+            self.check_fields(usage, dict.fromkeys(counts, "count"), "usageMetadata")
 
     def check_end(self) -> None:
         is_complete = self.state == "DONE" or (self._finished and self._started == self._finished)
