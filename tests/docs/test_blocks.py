@@ -186,7 +186,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 
 #: Pages whose programs other tests run: they need Claude Code, or a package with an entry point.
-PROGRAMS_ELSEWHERE = ("docs/claude-code-backend.md", "docs/gateway-tools.md")
+PROGRAMS_ELSEWHERE = ("docs/claude-code-backend.md", "docs/gateway-tools.md", "docs/steps.md")
 
 
 def list_programs() -> dict[str, str]:
