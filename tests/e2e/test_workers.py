@@ -141,6 +141,85 @@ def test_a_reload_reaches_all_workers_and_drops_no_stream(tmp_path: Path) -> Non
     run(scenario)
 
 
+async def read_stream(gateway: Workers, session: aiohttp.ClientSession) -> bytes:
+    url = f"{gateway.url}/v1/chat/completions"
+    async with session.post(url, json={**HELLO, "stream": True}) as response:
+        return await response.read()
+
+
+async def wait_for_another(gateway: Workers, session: aiohttp.ClientSession, former: int) -> None:
+    async with asyncio.timeout(60):
+        while len(now := await gateway.list_processes(session)) < 2 or former in now:
+            await asyncio.sleep(0.1)
+
+
+async def wait_until_closing(gateway: Workers, session: aiohttp.ClientSession, process: int) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            workers = (await gateway.status(session))["gateway"]["workers"]
+            if (process, "closing") in [(each["process"], each["state"]) for each in workers]:
+                return
+            await asyncio.sleep(0.05)
+
+
+def test_workers_are_restarted_one_after_the_other_without_a_dropped_stream(tmp_path: Path) -> None:
+    """A worker that is asked to end finishes its streams first, and is replaced."""
+    finish = asyncio.Event()
+    answer: list[Action] = [stream_head(), chunk(DELTA), Pause(finish), chunk(END), LAST_CHUNK]
+
+    async def scenario() -> None:
+        async with ByteServer(answer) as upstream, new_session() as session:
+            gateway = Workers(config(upstream), tmp_path)
+            await gateway.start()
+            try:
+                former = await wait_for_workers(gateway, session)
+                for process in sorted(former):
+                    finish.clear()
+                    heard = len(upstream.heard)
+                    streams = [asyncio.ensure_future(read_stream(gateway, session)) for _ in range(12)]
+                    await eventually(lambda heard=heard: len(upstream.heard) == heard + 12)  # type: ignore[misc]
+                    os.kill(process, signal.SIGTERM)
+                    await wait_until_closing(gateway, session, process)
+                    assert not any(each.done() for each in streams)
+                    finish.set()
+                    assert all(b"[DONE]" in body for body in await asyncio.gather(*streams))
+                    await wait_for_another(gateway, session, process)
+                assert former.isdisjoint(await gateway.list_processes(session))
+            finally:
+                assert await gateway.stop() == 0
+
+    run(scenario)
+
+
+def test_a_worker_that_is_killed_breaks_only_its_own_streams(tmp_path: Path) -> None:
+    finish = asyncio.Event()
+    answer: list[Action] = [stream_head(), chunk(DELTA), Pause(finish), chunk(END), LAST_CHUNK]
+
+    async def scenario() -> None:
+        async with ByteServer(answer) as upstream, new_session() as session:
+            gateway = Workers(config(upstream), tmp_path)
+            await gateway.start()
+            try:
+                victim = min(await wait_for_workers(gateway, session))
+                streams = [asyncio.ensure_future(read_stream(gateway, session)) for _ in range(16)]
+                await eventually(lambda: len(upstream.heard) == 16)
+                os.kill(victim, signal.SIGKILL)
+                await wait_for_another(gateway, session, victim)
+                broken = [each for each in streams if each.done()]
+                assert 0 < len(broken) < 16
+                assert all(isinstance(each.exception(), aiohttp.ClientError) for each in broken)
+                finish.set()
+                whole = await asyncio.gather(*(each for each in streams if each not in broken))
+                assert all(b"[DONE]" in body for body in whole)
+                # The new worker serves: all requests of many connections are answered.
+                bodies = await asyncio.gather(*(read_stream(gateway, session) for _ in range(16)))
+                assert all(b"[DONE]" in body for body in bodies)
+            finally:
+                assert await gateway.stop() == 0
+
+    run(scenario)
+
+
 def test_workers_end_with_their_supervisor(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ByteServer([WHOLE]) as upstream, new_session() as session:
