@@ -37,6 +37,7 @@ def translated(dialect: str, stem: str, target: str) -> dict[str, object]:
 
 #: Recordings that ask for what no foreign target can do; these are refused, never half done.
 REFUSED = {
+    "request-google-genai-features": "cachedContent",
     "request-openai-python-chat-features": "n",
     "request-openai-python-responses-features": "previous_response_id",
 }

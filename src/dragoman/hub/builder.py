@@ -107,7 +107,8 @@ class ReplyBuilder:
             self._deltas[index] = delta
         if isinstance(block, ToolCall):
             self._calls += 1
-            self._count(len(block.arguments))
+            self._characters += len(block.arguments)
+            self._check_length()
         if not isinstance(block, Reasoning | Text | Refusal) or (type(block) is not Reasoning and block.text):
             self.has_answer = True
         self._events.append(BlockOpened(index, block))
@@ -121,7 +122,10 @@ class ReplyBuilder:
         delta = self._deltas.get(index)
         if delta is None or not text:
             return
-        self._count(len(text))
+        self._characters += len(text)
+        if self._characters > self.MAX_CHARACTERS:
+            # Compared here too, because a call for each delta costs more than the rest of this method.
+            self._check_length()
         if delta is TextDelta:
             self.has_answer = True
         self._events.append(ReasoningDelta(index, text, part) if part else delta(index, text))
@@ -144,8 +148,7 @@ class ReplyBuilder:
         if texts:
             self._events.append(DeltaRun(delta, index, texts))
 
-    def _count(self, characters: int) -> None:
-        self._characters += characters
+    def _check_length(self) -> None:
         if self._characters > self.MAX_CHARACTERS:
             raise UpstreamProtocolError(f"more than {self.MAX_CHARACTERS} characters in one reply")
 

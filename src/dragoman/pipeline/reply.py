@@ -245,13 +245,13 @@ class TranslatedReply:
     def _write_all(self, events: ReadEvents, frames: Parts) -> None:
         """Pass the events of one read through the stages and write the results to `frames`."""
         for event in events:
-            handlers = self._handlers.get(type(event))
             if isinstance(event, DeltaRun):
                 self._write_run(event, frames)
-            elif handlers is None:
+            elif (handlers := self._handlers.get(type(event))) is None:
                 self._pass([event], self._stages, frames)
-            elif type(event) is TextDelta and self._skim and self._skim(event.text):
-                self._write_delta(event, (), frames)
+            elif (type(event) is TextDelta and self._skim and self._skim(event.text)) or not handlers:
+                self._checker.check(event)
+                frames += self._writer.write(event)
             else:
                 self._write_delta(event, handlers, frames)
             if self.is_ended:

@@ -113,9 +113,10 @@ def encode_sse(output: Output) -> bytes:
 
     The data of a frame is one line: writers encode JSON without line breaks, and `RawEvents` joins lines.
     """
-    if type(output) is list and len(output) == 1:
+    parts = output.parts if type(output) is FrameRuns else output
+    if type(parts) is list and len(parts) == 1 and type(parts[0]) is Frame:
         # Most reads hold one event.
-        frame: Frame = output[0]
+        frame: Frame = parts[0]
         return _PREFIXES[frame.event] + frame.data + b"\n\n"
     if isinstance(output, RawEvents):
         return output.data + encode_sse(output.added) if output.added else output.data

@@ -167,3 +167,15 @@ def test_a_run_of_chunks_means_the_same_as_each_chunk_alone_whatever_bytes_they_
     known = [before + text + after for text in (b"one", b"two", b"three")]
     run = [before + text + after for text in inner]
     assert events_of(*known, b"".join(run), DONE) == events_of(*known, *run, DONE)
+
+
+@pytest.mark.parametrize("data", [b'{"content":"one"}', b'{"content":"one","b":1}'])
+def test_an_event_without_the_second_quote_of_its_text_is_not_taken(data: bytes) -> None:
+    heard: list[str] = []
+    repetition = learned(data, heard)
+    before, _, after = data.rpartition(b"one")
+    broken = b"data: " + before + after[1:] + b"\n\n"
+    assert repetition.take_events(broken) == 0
+    assert repetition.take_events(broken + broken) == 0
+    assert repetition.take_events(b"data: " + before + after + b"\n\n") == len(broken) + 1
+    assert heard == [""]

@@ -29,7 +29,9 @@ GOOGLE_ISSUERS = frozenset(("gemini", NAME))
 DONE: Frames = (Frame("", b"[DONE]"),)
 
 _decode = msgspec.json.Decoder().decode
-_decode_texts = msgspec.json.Decoder(str).decode_lines
+_text_decoder = msgspec.json.Decoder(str)
+_decode_text = _text_decoder.decode
+_decode_texts = _text_decoder.decode_lines
 _encode = msgspec.json.Encoder().encode
 
 #: How often a template is learned per reply. A reply whose chunks differ elsewhere gains nothing from more.
@@ -227,11 +229,11 @@ class ChunkTemplate:
     string are the same, then the chunk has the same meaning with another text, and is not decoded again.
     """
 
-    __slots__ = ("_after", "_before", "_take", "_tries")
+    __slots__ = ("_after", "_before", "_end", "_start", "_take", "_tries")
 
     def __init__(self) -> None:
         #: The bytes of the chunk before and after its text, with the quotes. Before one is learned, none fit.
-        self._before = self._after = b"\n"
+        self._set(b"\n", b"\n")
         self._take: Callable[[list[str]], bool] = _take_nothing
         self._tries = MOST_TRIES
 
@@ -240,14 +242,24 @@ class ChunkTemplate:
 
         `data` begins between two events.
         """
-        before, after = b"data: " + self._before, self._after + b"\n\n"
+        before, after = self._start, self._end
         if not data.startswith(before):
             return 0
+        if data.find(b"\n") == len(data) - 2:
+            # One event, as in most reads of a live stream. The text is decoded with both of its quotes, so
+            # that an event in which they are one and the same does not fit.
+            if not data.endswith(after):
+                return 0
+            try:
+                text = _decode_text(data[len(before) - 1 : 1 - len(after)])
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                return 0
+            return len(data) if self._take([text]) else 0
         # Every other line is blank. What follows the last blank one may be the beginning of an event.
         # A file of bytes finds its lines in a third of the time of `split`.
         lines = BytesIO(data).readlines()
-        text = slice(len(before), 1 - len(after))
-        raws = [line[text] for line in lines[: len(lines) & ~1 : 2]]
+        place = slice(len(before), 1 - len(after))
+        raws = [line[place] for line in lines[: len(lines) & ~1 : 2]]
         fitting = self._write_events(raws)
         if not data.startswith(fitting):
             # Not all events fit.
@@ -257,7 +269,7 @@ class ChunkTemplate:
 
     def _write_events(self, raws: list[bytes]) -> bytes:
         """The events with these texts."""
-        before, after = b"data: " + self._before, self._after + b"\n\n"
+        before, after = self._start, self._end
         return (
             (after + before).join([before + raws[0], *raws[1:-1], raws[-1] + after])
             if raws[1:]
@@ -314,7 +326,12 @@ class ChunkTemplate:
         holder[field] = text
         if is_there:
             self._take = take
-            self._before, self._after = before, b'"' + after
+            self._set(before, b'"' + after)
+
+    def _set(self, before: bytes, after: bytes) -> None:
+        self._before, self._after = before, after
+        #: The same, for a whole event.
+        self._start, self._end = b"data: " + before, after + b"\n\n"
 
 
 def _take_nothing(texts: list[str]) -> bool:
