@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.config.provider import Provider
@@ -24,6 +24,8 @@ LIMIT = 20_000_000
 PROVIDER = Provider(name="server", dialect="openai_chat", base_url="http://127.0.0.1:9")
 
 
+# A cache mark on a result that is dropped because it came twice.
+@example(1000189, "anthropic", "openai_responses")
 @settings(max_examples=120)
 @given(st.integers(0, 2**32), st.sampled_from(DIALECTS), st.sampled_from(DIALECTS))
 def test_a_generated_session_is_translated_as_if_nothing_was_remembered(

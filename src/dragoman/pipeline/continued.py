@@ -32,7 +32,7 @@ from dragoman.pipeline.history import (
     Step,
     TranslatedHistory,
     are_calls_answered,
-    find_mark,
+    has_mark,
     list_ids,
 )
 from dragoman.pipeline.outline import outline_blocks, replace_history, strip_tools
@@ -162,10 +162,9 @@ class _Continuation:
         messages = request.messages[first:]
         if not self._is_independent(messages):
             return None
-        placeholder = self._build_placeholder()
         system = (*request.messages[:first], *history.leading)
         asked = msgspec.structs.replace(
-            request, tools=history.front.tools, messages=(*system, placeholder, *messages)
+            request, tools=history.front.tools, messages=(*system, _PLACEHOLDER, *messages)
         )
         check_rules(asked, self._dialect.request_rules)
         fitted = fit_continued(asked, self._front, self._facts, losses)
@@ -188,11 +187,6 @@ class _Continuation:
         begins_answer = bool(messages) and messages[0].role == "assistant"
         return begins_answer and self._front.covers(messages) and self._ids.isdisjoint(list_ids(messages))
 
-    def _build_placeholder(self) -> Message:
-        mark = self._step.mark if self._step else ""
-        block = Text(text=PLACEHOLDER, at=mark or PLACEHOLDER, cache=CacheMark() if mark else None)
-        return Message(role="user", blocks=(block,), at=PLACEHOLDER)
-
     def _find_placeholder(self, messages: Sequence[Message]) -> int:
         """The position of the placeholder, behind the instructions and before an answer; -1: it changed."""
         count = count_leading_messages(messages)
@@ -203,7 +197,7 @@ class _Continuation:
         ):
             return -1
         # A cache mark on the placeholder belongs on the last remembered message.
-        return -1 if find_mark(messages[count : count + 1]) else count
+        return -1 if has_mark(messages[count : count + 1]) else count
 
     def _write(
         self,
@@ -265,8 +259,7 @@ class _Continuation:
             return None
         if not ids.isdisjoint(list_ids(following)) or not self._is_cut_clean(fitted_messages, cut, index):
             return None
-        mark = (self._step.mark if self._step else "") or find_mark(closed)
-        if self._facts.caching == "breakpoints" and (mark or find_mark(written_messages)):
+        if has_mark(closed) or has_mark(written_messages):
             return None
         own = Losses()
         written = self._encode_messages(fitted, written_messages, own)
@@ -286,7 +279,6 @@ class _Continuation:
             calls=tuple(outline_blocks(closed)),
             ids=frozenset((*list_ids(closed), *list_ids(written_messages))),
             losses=own.as_tuple(),
-            mark=mark,
             size=size + (self._step.size if self._step else 0),
             sample=before + sample_messages(spoken, before.length),
         )

@@ -67,8 +67,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     #: The ids of all calls and results: the client's and the target's.
     ids: frozenset[str]
     losses: tuple[Loss, ...]
-    #: The path of the first cache mark, also of the steps before.
-    mark: str
     #: The sample for token estimates, including the steps before.
     sample: PromptSample
 
@@ -151,14 +149,21 @@ class ItemPaths:
         return int(number) if number.isdecimal() else -1
 
     def find_open_step(self, messages: Sequence[Message], facts: TargetFacts) -> int:
-        """The index of the first item of the last steps, which stay open; 0 if there are no others."""
+        """The index of the first item that must stay open; 0 if all must.
+
+        These are the last steps, and all from the first cache mark on: agents move their marks with each
+        request, and the marks of a request are one loss.
+        """
         count = OPEN_MARKED_STEPS if facts.caching == "breakpoints" else OPEN_STEPS
         starts = [
             self.find_index(before.at) + 1
             for before, message in pairwise(messages)
             if message.role == "assistant" and before.role != "assistant"
         ]
-        return starts[-count] if len(starts) >= count else 0
+        closable = starts[: len(starts) - count + 1]
+        marked = (self.find_index(message.at) for message in messages if has_mark((message,)))
+        first_mark = next((index for index in marked if index >= 0), None)
+        return max((at for at in closable if first_mark is None or at <= first_mark), default=0)
 
     def find_message(self, messages: Sequence[Message], index: int) -> int:
         """The position of the first message that comes from this item or a later one."""
@@ -183,7 +188,6 @@ def are_calls_answered(messages: Iterable[Message]) -> bool:
     return all(block.id in answered for block in blocks if isinstance(block, ToolCall))
 
 
-def find_mark(messages: Iterable[Message]) -> str:
-    """The path of the first block with a cache mark."""
-    marked = (block.at for message in messages for block in message.blocks if block.cache is not None)
-    return next(marked, "")
+def has_mark(messages: Iterable[Message]) -> bool:
+    """Whether a block of the messages has a cache mark."""
+    return any(block.cache is not None for message in messages for block in message.blocks)
