@@ -28,7 +28,7 @@ KEY_LENGTH = 43
 #: Characters of a key that are stored in clear text, so that its owner can recognize it.
 VISIBLE_LENGTH = len(KEY_PREFIX) + 6
 
-#: Tells the gateways that the keys have changed.
+#: A change of it shows the gateways that the keys have changed.
 INCREMENT_GENERATION = "UPDATE key_generation SET number = number + 1"
 
 _ALPHABET = string.ascii_letters + string.digits

@@ -108,7 +108,7 @@ def _read(path: Path) -> GatewayNotice | None:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether the gateway that wrote the notice still runs. Systems without locks cannot tell."""
+    """Whether the gateway that wrote the notice still runs. On Windows: whether the file is there."""
     if sys.platform == "win32":
         return path.exists()
     with suppress(FileNotFoundError), path.open("rb") as file:

@@ -127,7 +127,7 @@ async def _apply(config: Config, rule: Rule, plan: RequestPlan, traits: RequestT
 async def _apply_function(
     config: Config, rule: Rule, plan: RequestPlan, traits: RequestTraits
 ) -> RouteChoice | None:
-    """Call the function of a rule within its time. Whatever goes wrong, the next rule decides."""
+    """Call the function of a rule within its time. After any failure the next rule decides."""
     # The function must not read the plan, which the exchange releases while a late function still runs.
     await compute(plan.body, lambda: traits.request)
     loop = asyncio.get_running_loop()

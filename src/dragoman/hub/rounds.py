@@ -33,7 +33,7 @@ replace = msgspec.structs.replace
 
 #: Counts that add up over the rounds. Each prompt contains the earlier ones: of the others the last counts.
 _GENERATED = ("output", "reasoning", "audio_output", "web_searches")
-#: Parts of a prompt. A round that does not report one has none of it, whatever an earlier round had.
+#: Parts of a prompt. A round that does not report one has none of it, also if an earlier round had it.
 _CACHED = ("cache_read", "cache_write", "cache_write_long")
 
 

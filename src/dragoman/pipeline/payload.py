@@ -1,4 +1,4 @@
-"""Payload rules: edits of the JSON that goes to a provider, as the configuration says.
+"""Payload rules: edits of the JSON that goes to a provider, by the configuration.
 
 A path has steps between dots: `thinking.type`, `messages.0.name`, `tools.*.strict`. In a list, a step is an
 index (`-1`: the last item) or `*` (every item).

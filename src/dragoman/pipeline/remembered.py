@@ -21,7 +21,7 @@ class HistoryKey(msgspec.Struct, frozen=True):
 
     #: Whose conversation it is.
     owner: Hashable
-    #: Client dialect, provider and model, and what the URL says.
+    #: Client dialect, provider and model, and the settings of the URL.
     target: Hashable
     #: The members of the body that the history's translation depends on: names and lengths.
     members: tuple[tuple[str, int], ...]

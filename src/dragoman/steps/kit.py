@@ -172,7 +172,7 @@ def _check_reply(step: TransformStep, blocks: tuple[ReplyBlock, ...], target: Ta
 
 
 def _feed(stage: Stage, event: ReplyEvent) -> list[ReplyEvent]:
-    """Feed an event as the pipeline does, and check what the stage says of it."""
+    """Feed an event as the pipeline does, and check what the stage declares about it."""
     is_unchanged = type(event) in stage.unchanged_kinds
     events = stage.feed(event)
     if is_unchanged and events != [event]:

@@ -6,7 +6,7 @@ all other work for seconds. A scan takes a small part of that time, piece by pie
 
 #: The most values of one text. The largest sessions of agents have some ten thousand.
 MAX_VALUES = 500_000
-#: Bytes. Shorter texts are not scanned: they are decoded in a fraction of a second, whatever they contain.
+#: Bytes. Shorter texts are not scanned: they are decoded in a fraction of a second with any content.
 MIN_SCANNED = 1024 * 1024
 #: Bytes that are scanned at a time. Other threads can run in between.
 PIECE = 1024 * 1024
