@@ -21,11 +21,14 @@ from tests.exchange.sample_replies import CHAT_WHOLE
 
 Result = TypeVar("Result")
 
-#: Starts the gateway on a machine whose clock is wrong by the seconds in the first argument.
+#: Starts the gateway on a machine whose clock is wrong by the seconds in the first argument. A key is busy
+#: from three requests per second on, because a slow machine does not make twenty.
 _WRONG_CLOCK = """
 import sys, time
 seconds, right = float(sys.argv.pop(1)), time.time
 time.time = lambda: right() + seconds
+from dragoman.accounts.leases import LeasePolicy
+LeasePolicy.__new__.__defaults__ = LeasePolicy(busy_rate=3)
 from dragoman.cli.main import main
 main()
 """
