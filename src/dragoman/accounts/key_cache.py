@@ -2,7 +2,7 @@
 
 Commands and other gateways change the keys while the gateway runs. Before a request is admitted, but at most
 twice a second, the gateway looks for changes: at the modification times of the state file, and if they have
-changed or there is no file, at the generation number of the keys.
+changed or there is no file, at the generation number of the keys. A busy gateway looks beside its requests.
 """
 
 import asyncio

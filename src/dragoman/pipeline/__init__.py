@@ -13,6 +13,7 @@ must be known or changed. `build_target_request` makes the request for one targe
 
 `TargetRequest` (target_request) holds the bytes for one target and knows how its reply is read.
 `start_reply` gives the pipeline of a streamed reply, `start_whole_reply` that of a whole one.
+`prepare_reply` builds the former while the upstream works, so that it is ready for the first piece.
 
 `ReplyPipeline` (reply) takes pieces of the upstream's reply and gives output for the client's transport.
 `TranslatedReply` reads, changes and writes; `ForwardedReply` (forwarded) passes the upstream's events on and

@@ -8,7 +8,7 @@ written together with the text. A call keeps its number in the client's list. `C
 around a delta once per reply, and the delta each time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -237,47 +237,53 @@ class ChunkTemplate:
         self._take: Callable[[list[str]], bool] = _take_nothing
         self._tries = MOST_TRIES
 
-    def take_events(self, data: bytes) -> int:
-        """Take the texts of the events at the beginning of `data` that fit. Returns their size in bytes.
+    def take_events(self, data: bytes, start: int = 0) -> int:
+        """Take the texts of the events from `start` on that fit. Returns their size in bytes.
 
-        `data` begins between two events.
+        `start` is between two events.
         """
         before, after = self._start, self._end
-        if not data.startswith(before):
+        if not data.startswith(before, start):
             return 0
-        if data.find(b"\n") == len(data) - 2:
+        if data.find(b"\n", start) == len(data) - 2:
             # One event, as in most reads of a live stream. The text is decoded with both of its quotes, so
             # that an event in which they are one and the same does not fit.
             if not data.endswith(after):
                 return 0
             try:
-                text = _decode_text(data[len(before) - 1 : 1 - len(after)])
+                text = _decode_text(data[start + len(before) - 1 : 1 - len(after)])
             except (msgspec.DecodeError, UnicodeDecodeError):
                 return 0
-            return len(data) if self._take([text]) else 0
+            return len(data) - start if self._take([text]) else 0
         # Every other line is blank. What follows the last blank one may be the beginning of an event.
         # A file of bytes finds its lines in a third of the time of `split`.
-        lines = BytesIO(data).readlines()
+        file = BytesIO(data)
+        file.seek(start)
+        lines = file.readlines()
         place = slice(len(before), 1 - len(after))
         raws = [line[place] for line in lines[: len(lines) & ~1 : 2]]
-        fitting = self._write_events(raws)
-        if not data.startswith(fitting):
+        size = self._measure_events(data, start, raws)
+        if not size:
             # Not all events fit.
-            raws = raws[: self._count_fitting([line[6:-1] for line in lines[::2]])]
-            fitting = self._write_events(raws)
-        return len(fitting) if raws and data.startswith(fitting) and self._take_texts(raws) else 0
+            raws = raws[: self._count_fitting(line[6:-1] for line in lines[::2])]
+            size = self._measure_events(data, start, raws)
+        return size if size and self._take_texts(raws) else 0
 
-    def _write_events(self, raws: list[bytes]) -> bytes:
-        """The events with these texts."""
+    def _measure_events(self, data: bytes, start: int, raws: list[bytes]) -> int:
+        """The size of the events with these texts; 0 if they are not what begins at `start`."""
+        if not raws:
+            return 0
         before, after = self._start, self._end
-        return (
-            (after + before).join([before + raws[0], *raws[1:-1], raws[-1] + after])
-            if raws[1:]
-            else before + b"".join(raws) + after
-        )
+        if len(raws) == 1:
+            events = before + raws[0] + after
+        else:
+            events = (after + before).join([before + raws[0], *raws[1:-1], raws[-1] + after])
+        return len(events) if data.startswith(events, start) else 0
 
     def take_run(self, frames: Sequence[Frame], start: int) -> int:
         """Take the texts of the frames from `start` on that fit. Returns their number."""
+        if not frames[start].data.startswith(self._before):
+            return 0
         chunks = [frame.data for frame in takewhile(_has_no_name, islice(frames, start, None))]
         text = slice(len(self._before), -len(self._after))
         raws = [chunk[text] for chunk in chunks[: self._count_fitting(chunks)]]
@@ -285,7 +291,7 @@ class ChunkTemplate:
             return len(raws)
         return int(len(raws) > 1 and self._take_texts(raws[:1]))
 
-    def _count_fitting(self, chunks: list[bytes]) -> int:
+    def _count_fitting(self, chunks: Iterable[bytes]) -> int:
         """How many chunks fit, from the first on."""
         before, after = self._before, self._after
         least = len(before) + len(after)

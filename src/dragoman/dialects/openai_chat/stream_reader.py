@@ -67,18 +67,20 @@ class ChatStreamReader(FrameReader):
     def _read_data(self, data: bytes) -> None:
         # Most events fit the learned template and need no frames. The others are read one by one, so that
         # events behind them can fit again.
-        left = MOST_SINGLE_EVENTS if len(data) <= LIMIT else 0
-        while data and left and not self.builder.is_ended:
-            taken = self._template.take_events(data) if self._sse.is_between_events else 0
+        start, left = 0, MOST_SINGLE_EVENTS if len(data) <= LIMIT else 0
+        while start < len(data) and left:
+            taken = self._template.take_events(data, start) if self._sse.is_between_events else 0
             if not taken:
                 left -= 1
-                taken = data.find(b"\n\n") + 2
+                taken = data.find(b"\n\n", start) + 2 - start
                 if taken < 2:
                     break
-                self._read_frames(self._sse.feed(data[:taken]))
-            data = data[taken:]
-        if data and not self.builder.is_ended:
-            self._read_frames(self._sse.feed(data))
+                self._read_frames(self._sse.feed(data[start : start + taken]))
+                if self.builder.is_ended:
+                    return
+            start += taken
+        if start < len(data):
+            self._read_frames(self._sse.feed(data[start:]))
 
     def _read_frames(self, frames: Iterable[Frame]) -> None:
         frames = list(frames)
