@@ -41,7 +41,7 @@ _APPLICATION = frozenset(
     | {"trayProgressTargetTokens", "trayShowTokenRate", "trayWindowModules", "virtualModelProfiles"}
 )
 _ONE_LINE = "dragoman logs one line per exchange to standard error"
-_NO_TRANSFORMERS = "write it anew as a step in Python (docs/steps.md)"
+_NO_TRANSFORMERS = "write it anew as a step in Python: `dragoman docs steps` shows how"
 #: Keys of the file without an equivalent, and what dragoman does instead.
 _NOT_CONVERTED = {
     "LOG": _ONE_LINE,
