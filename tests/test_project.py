@@ -77,6 +77,12 @@ def test_no_file_mentions_a_path_of_the_machine_it_was_written_on() -> None:
     assert places_of(MACHINE_PATH, PROJECT_FILES) == []
 
 
+def test_no_package_of_another_project_is_in_the_repository() -> None:
+    """`pip download` leaves archives in the current folder."""
+    endings = (".whl", ".tar.gz", ".tgz", ".zip", ".egg")
+    assert [path.name for path in PROJECT_FILES if path.name.endswith(endings)] == []
+
+
 def test_no_file_mentions_a_package_registry() -> None:
     assert places_of(REGISTRY, PROJECT_FILES) == []
 
