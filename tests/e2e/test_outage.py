@@ -12,6 +12,8 @@ from dragoman.accounts.limits import Limits
 from tests import postgres
 from tests.e2e.fleet import Fleet, RunningFleet, wait_until
 from tests.e2e.gateway import Gateway
+from tests.e2e.person import Person
+from tests.e2e.test_claude_code_contract import build_variables
 from tests.e2e.test_keys import USED
 
 MESSAGES = [{"role": "user", "content": "hello outage"}]
@@ -95,6 +97,17 @@ def test_a_budget_refuses_in_the_dialect_of_the_client(outage: Outage, dialect: 
         found = found[name]
     assert found == kind
     assert "cannot check the budget" in refused["error"]["message"]
+    # Claude Code shows the message of a 429 with this header; without it, that the server is busy.
+    reason = lowered.get("anthropic-ratelimit-unified-overage-disabled-reason")
+    assert reason == ("fetch_error" if dialect == "anthropic" else None)
+
+
+def test_claude_code_shows_that_the_budget_cannot_be_checked(outage: Outage, tmp_path: Path) -> None:
+    access = build_variables(outage.fleet.gateways[0].url, outage.limited)
+    person = Person(tmp_path, {})
+    code, out = outage.run(person.ask("say hello", **access, CLAUDE_CODE_MAX_RETRIES="1"))
+    assert code != 0
+    assert out.strip() == "the gateway cannot check the budget of this key at the moment; try again"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -54,6 +54,30 @@ def test_an_unknown_price_is_left_out() -> None:
     assert "$" not in ShortLine(has_colours=False).format({**FIELDS, "cost": None})
 
 
+@pytest.mark.rule("M14")
+@pytest.mark.parametrize(
+    ("cost", "output", "shown"),
+    [
+        (0.0, 37, "free"),
+        (0.00001, 37, "<$0.0001"),
+        (0.0001, 37, "$0.0001"),
+        (1.5, 37, "$1.5000"),
+        # Nothing was used: a model with a price is not free.
+        (0.0, 0, None),
+    ],
+)
+def test_a_cost_is_never_shown_as_zero_dollars(cost: float, output: int, shown: str | None) -> None:
+    fields = {**FIELDS, "cost": cost, "input": output, "output": output}
+    parts = ShortLine(has_colours=False).format(fields).split("  ")
+    assert [part for part in parts if "$" in part or part == "free"] == ([shown] if shown else [])
+
+
+@pytest.mark.rule("M14")
+def test_a_model_that_is_its_own_target_is_shown_once() -> None:
+    line = ShortLine(has_colours=False).format({**FIELDS, "model": "emb/z", "target": "emb/z"})
+    assert line.startswith("✓ claude-cli  emb/z  11.4k")
+
+
 @pytest.mark.rule("M14", "M15")
 def test_a_failure_is_red_and_names_the_status_and_the_reason() -> None:
     failed = {**FIELDS, "ending": "failed", "status": 502, "error": "unreachable: down"}

@@ -288,7 +288,9 @@ def check_answer(url: str) -> None:
         is_dragoman = False
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise ConfigError(f"no gateway answers at {url}: {reason}", hint="check --url") from None
+        text = getattr(reason, "strerror", None) or reason
+        hint = "check the address; without --url, `dragoman run` uses or starts a gateway on this machine"
+        raise ConfigError(f"no gateway answers at {url}: {text}", hint=hint) from None
     if not is_dragoman:
         click.echo(f"warning: the server at {url} does not identify itself as dragoman", err=True)
 

@@ -83,7 +83,7 @@ class TestedModel(msgspec.Struct, frozen=True, kw_only=True):
     "--context",
     type=click.IntRange(1024),
     metavar="TOKENS",
-    help="Context window of the model. Of Ollama, a model with this window is created.",
+    help="Context window of the model. For Ollama, setup creates a model with this window.",
 )
 @click.option("--no-test", is_flag=True, help="Send no test requests to the model.")
 @click.option(

@@ -123,8 +123,10 @@ def format_status(report: dict[str, Any], url: str, now: float, log: str = "") -
 
 
 def _format_config(config: dict[str, Any], now: float) -> Iterator[str]:
-    source = config["path"] or "none: the embedded model answers"
-    yield f"configuration: {source}, read {format_span(now - config['loaded_at'])} ago"
+    if config["path"]:
+        yield f"configuration: {config['path']}, read {format_span(now - config['loaded_at'])} ago"
+    else:
+        yield "configuration: no file, so the embedded model answers"
     if config["error"]:
         failed = format_span(now - config["failed_at"])
         yield click.style(f"  a change was refused {failed} ago; the earlier version is active:", fg="red")

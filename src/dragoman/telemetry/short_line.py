@@ -26,6 +26,8 @@ MAX_SEEN = 2000
 #: Characters of an error and of a list of losses.
 MAX_ERROR = 300
 MAX_LOST = 120
+#: Dollars. A smaller cost would be shown as $0.0000.
+LEAST_COST = 0.0001
 
 
 class ShortLine:
@@ -43,14 +45,13 @@ class ShortLine:
             fields.get("client", "")
         )
         model, target = str(fields.get("model", "")), str(fields.get("target", ""))
-        path = f"{model} → {target}" if target else model
+        path = model if target in ("", model) else f"{model} → {target}"
         parts = [f"{mark} {agent}", path, *filter(None, self._describe(fields))]
         return "  ".join(parts)
 
     def _describe(self, fields: Mapping[str, object]) -> Iterator[str]:
         yield _format_tokens(fields)
-        cost = fields.get("cost")
-        yield f"${cost:.4f}" if isinstance(cost, float) else ""
+        yield _format_cost(fields)
         yield _format_times(fields)
         yield _count(fields.get("tools"), "tool call")
         yield _count(fields.get("changes"), "change")
@@ -90,6 +91,16 @@ def _format_tokens(fields: Mapping[str, object]) -> str:
     cached = fields.get("cached")
     share = f" ({_shorten(cached)} cached)" if isinstance(cached, int) and cached else ""
     return f"{_shorten(sent)}{share} → {_shorten(received)} tokens"
+
+
+def _format_cost(fields: Mapping[str, object]) -> str:
+    """The cost in dollars, or `free` for a price of 0. Empty without a price, or if nothing was used."""
+    cost = fields.get("cost")
+    if not isinstance(cost, float):
+        return ""
+    if not cost:
+        return "free" if fields.get("input") or fields.get("output") else ""
+    return f"${cost:.4f}" if cost >= LEAST_COST else f"<${LEAST_COST:.4f}"
 
 
 def _shorten(number: object) -> str:

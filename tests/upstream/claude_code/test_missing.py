@@ -45,7 +45,8 @@ def test_a_missing_sdk_is_named_with_its_packages(tmp_path: Path, monkeypatch: p
     process._load_sdk.cache_clear()
     refused = refusal(tmp_path)
     process._load_sdk.cache_clear()
-    assert refused.code == "claude_code_missing"
+    # A retry cannot succeed, so neither the gateway nor the client makes one.
+    assert (refused.failure.kind, refused.code) == ("misconfigured", "claude_code_missing")
     assert "pip install claude-agent-sdk" in refused.message
     assert "pipx inject dragoman claude-agent-sdk" in refused.message
 
@@ -54,6 +55,7 @@ def test_a_missing_executable_is_named(tmp_path: Path) -> None:
     pytest.importorskip("claude_agent_sdk")
     refused = refusal(tmp_path, str(tmp_path / "nowhere"))
     assert (refused.status, refused.code) == (500, "claude_code_missing")
+    assert refused.failure.kind == "misconfigured"
     assert "nowhere" in refused.message
     assert "sessions.command" in refused.message
 

@@ -6,6 +6,7 @@ any upstream is therefore written in this form, with the numbers from the upstre
 
 import re
 
+from dragoman.dialects.anthropic.rate_limits import UNKNOWN_BUDGET
 from dragoman.dialects.errors import MESSAGE_LIMIT, choose_status, write_retry_headers
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.errors import Failure, FailureKind
@@ -138,4 +139,5 @@ def error_status(failure: Failure) -> int:
 
 
 def error_headers(failure: Failure) -> dict[str, str]:
-    return write_retry_headers(failure, "request-id")
+    headers = write_retry_headers(failure, "request-id")
+    return headers | UNKNOWN_BUDGET if failure.code == "budget_unknown" else headers

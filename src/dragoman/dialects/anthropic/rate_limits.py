@@ -23,6 +23,9 @@ PREFIX = "anthropic-ratelimit-unified-"
 THRESHOLDS = (0.95, 0.75)
 #: The largest part that a client sees while its requests still pass.
 MOST_ALLOWED = 0.99
+#: For a refusal because the budget cannot be read. Without it Claude Code shows, before the message, that the
+#: server limits requests.
+UNKNOWN_BUDGET = {f"{PREFIX}overage-disabled-reason": "fetch_error"}
 
 _PERIODS = {"day": "daily", "month": "monthly"}
 

@@ -62,7 +62,7 @@ def process_crashed(reason: str) -> UpstreamFailed:
 
 def sdk_missing(module: str) -> UpstreamFailed:
     message = f"the Agent SDK is not installed (no module {module!r}); install the extra: {EXTRA}"
-    return _fail("server", 500, "claude_code_missing", message)
+    return _fail("misconfigured", 500, "claude_code_missing", message)
 
 
 def executable_missing(path: str) -> UpstreamFailed:
@@ -70,7 +70,7 @@ def executable_missing(path: str) -> UpstreamFailed:
         f"Claude Code's executable was not found{' at ' + path if path else ''}; install the extra again "
         f"({EXTRA}) or name the executable in sessions.command"
     )
-    return _fail("server", 500, "claude_code_missing", message)
+    return _fail("misconfigured", 500, "claude_code_missing", message)
 
 
 def api_failed(status: int | None, text: str) -> UpstreamFailed:
