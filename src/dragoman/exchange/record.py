@@ -138,6 +138,8 @@ class ExchangeRecord:
 
     def list_failed_attempts(self) -> str:
         """The targets whose calls failed before the last one, each with the reasons and their number."""
+        if not self.retries:
+            return ""
         failed = Counter(
             f"{attempt.target} ({attempt.failure.kind} {attempt.failure.http_status}"
             for attempt in self.attempts[: self.retries]
@@ -154,13 +156,10 @@ class ExchangeRecord:
             return "cancelled"
         if self.refused is not None:
             return "failed"
-        match self.tally.ending if self.tally else None:
-            case ReplyFinished():
-                return "finished"
-            case ReplyFailed(ending):
-                return ending
-            case None:
-                return "failed"
+        ending = self.tally.ending if self.tally else None
+        if isinstance(ending, ReplyFailed):
+            return ending.ending
+        return "failed" if ending is None else "finished"
 
     def headers(self, *, is_waiting: bool = False) -> dict[str, str]:
         """The response headers about the exchange: request id, target, retries, losses, repairs.
@@ -245,14 +244,15 @@ class ExchangeRecord:
 def build_outcome(record: ExchangeRecord, received_bytes: int) -> ExchangeOutcome:
     """What the accounts need to know about an exchange that has ended."""
     tally = record.tally
-    is_finished = record.ending == "finished"
+    ending = record.ending
+    is_finished = ending == "finished"
     is_answered = is_finished or (tally is not None and tally.has_content)
     return ExchangeOutcome(
         target=record.target,
         usage=tally.usage if tally else None,
         was_accepted=is_answered or (record.is_cancelled and record.tries > 0),
         is_finished=is_finished,
-        has_failed=record.ending in ("failed", "truncated"),
+        has_failed=ending in ("failed", "truncated"),
         others=tuple(record.other_calls),
         received_bytes=received_bytes,
         is_stream=record.stream,

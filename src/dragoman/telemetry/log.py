@@ -48,7 +48,7 @@ MAX_PRINTABLE = 900
 #: Characters that start a line, move the cursor of a terminal, or change the direction of text.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 #: Values that need no quotes.
-_PLAIN = re.compile(r"[!#-<>-~]+")
+_is_plain = re.compile(r"[!#-<>-~]+").fullmatch
 _NOT_PRINTABLE = re.compile(r"[^ -~]")
 
 
@@ -80,15 +80,16 @@ class LogFormatter(logging.Formatter):
         if self._short is not None and message == EXCHANGE:
             values = {name: _escape(each) if isinstance(each, str) else each for name, each in fields.items()}
             return f"{self._time} {self._short.format(values)}"
-        pairs = " ".join([f"{name}={_quote(value)}" for name, value in fields.items()])
-        line = f"{self._time} {_escape(message)} {pairs}".rstrip()
-        return "\n  | ".join([line, *(_escape(each) for each in trace.splitlines())])
+        pairs = [
+            f"{name}={_quote(value) if isinstance(value, str) and not _is_plain(value) else value}"
+            for name, value in fields.items()
+        ]
+        line = f"{self._time} {_escape(message)} {' '.join(pairs)}".rstrip()
+        return "\n  | ".join([line, *map(_escape, trace.splitlines())]) if trace else line
 
 
-def _quote(value: object) -> str:
-    if not isinstance(value, str):
-        return str(value)
-    return value if _PLAIN.fullmatch(value) else '"' + _escape(value).replace('"', '\\"') + '"'
+def _quote(text: str) -> str:
+    return '"' + _escape(text).replace('"', '\\"') + '"'
 
 
 def _escape(text: str) -> str:
@@ -97,7 +98,8 @@ def _escape(text: str) -> str:
 
 def make_printable(text: str) -> str:
     """The text as visible ASCII of limited length, so that it is safe in a header."""
-    return _NOT_PRINTABLE.sub("?", text[:MAX_PRINTABLE])
+    text = text[:MAX_PRINTABLE]
+    return text if text.isascii() and text.isprintable() else _NOT_PRINTABLE.sub("?", text)
 
 
 def set_detail(detail: LogDetail) -> None:
