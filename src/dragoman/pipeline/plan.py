@@ -5,7 +5,7 @@ read at most once, and only if something in it must be known or changed.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 
 import msgspec
 
@@ -45,7 +45,7 @@ _UNGOVERNED = Governance()
 RequestEdit = Callable[[Request], Request]
 
 
-class RequestMetadata(msgspec.Struct, frozen=True, kw_only=True):
+class RequestMetadata(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The metadata of a client's request: everything but the body, and what the gateway decided about it."""
 
     dialect: str
@@ -70,9 +70,9 @@ class RequestMetadata(msgspec.Struct, frozen=True, kw_only=True):
     def agent(self) -> str:
         return self.headers.get("user-agent", "")
 
-    @property
+    @cached_property
     def identity(self) -> ClientIdentity:
-        """The client's agent and session. It is computed at each access."""
+        """The client's agent and session."""
         return identify_client(self.headers)
 
 
@@ -205,8 +205,13 @@ class RequestPlan:
         change the reply.
         """
         is_same_dialect = provider.wire_dialect == self.metadata.dialect
-        can_forward = is_same_dialect and not self.metadata.is_assembled and not self._has_envelope()
-        is_idle = steps is None and governance.is_idle(has_tools=b'"tools"' in self.body)
+        # Other servers cannot read seals in an envelope of ours.
+        mark = self.dialect.forwarding.envelope_mark
+        can_forward = is_same_dialect and not self.metadata.is_assembled and mark not in self.body
+        # The search reads the whole body, so it comes last.
+        is_idle = steps is None and (
+            governance.is_off or governance.is_idle(has_tools=b'"tools"' in self.body)
+        )
         can_reuse = is_idle and not is_same_dialect and tools is None and edit is None and not refused_seals
         self._reuse = reuse = self._find_reuse(provider, model) if can_reuse else None
         if reuse and (continued := self._continue(reuse, provider, model, strict=strict)):
@@ -379,10 +384,6 @@ class RequestPlan:
     def _request_usage(self, body: bytes, facts: TargetFacts | None) -> bytes:
         is_accepted = facts is None or facts.stream_usage
         return self.dialect.forwarding.request_usage(body) if self.hides_usage and is_accepted else body
-
-    def _has_envelope(self) -> bool:
-        """Whether the history contains seals in an envelope of ours, which other servers cannot read."""
-        return self.dialect.forwarding.envelope_mark in self.body
 
     def release(self) -> None:
         """Free the body and the conversation. Called when the reply has begun: no other target follows."""

@@ -156,7 +156,7 @@ class App:
         request = HttpRequest(scope, receive, refuse_over_http(send))
         try:
             await self._check_origin(request)
-            await self.responses.serve_socket(request, send, lambda: self._authenticate(request))
+            await self.responses.serve_socket(request, send, lambda: self._authenticate_socket(request))
         except DragomanError as error:
             await self._refuse(request, error.failure)
 
@@ -164,24 +164,29 @@ class App:
         if request.endpoint is not None and request.endpoint.name == "peer":
             # A gateway calls by an address that no client uses, so its host is not one of `server.hosts`.
             return await self.peer_turns.handle(request)
-        await self._check_origin(request)
+        keys = await self._check_origin(request)
         endpoint = _require_endpoint(request)
         handle_own = self._own_handlers.get(endpoint.name)
         if handle_own is not None:
             return await handle_own(request)
-        caller = await self._authenticate(request)
+        caller = self._authenticate(request, keys)
         has_state = dialect_named(endpoint.dialect).keeps_state
         handlers = self._state_handlers if has_state else self._handlers
         await handlers[endpoint.name](request, endpoint, caller)
 
-    async def _check_origin(self, request: HttpRequest) -> None:
+    async def _check_origin(self, request: HttpRequest) -> ClientKeyCache:
+        """Raise if the host name or the origin is unknown. Returns the keys that are valid now."""
         keys = await self._refresh_keys()
         check_origin(request.headers, self.gateway.config.server, needs_key=keys.has_keys)
+        return keys
 
-    async def _authenticate(self, request: HttpRequest) -> Caller:
-        """Find the caller by the keys that are valid now. Raises `InvalidKey` without a valid one."""
-        keys = await self._refresh_keys()
+    def _authenticate(self, request: HttpRequest, keys: ClientKeyCache) -> Caller:
+        """Find the caller by these keys. Raises `InvalidKey` without a valid one."""
         return authenticate(request.headers, request.query, self.gateway.config.server, keys)
+
+    async def _authenticate_socket(self, request: HttpRequest) -> Caller:
+        """Find the caller of a WebSocket or of one of its messages by the keys that are valid now."""
+        return self._authenticate(request, await self._refresh_keys())
 
     async def _refresh_keys(self) -> ClientKeyCache:
         """Read the stored keys again if they have changed. Returns the cache."""

@@ -58,8 +58,13 @@ def _build_table(names: tuple[str, ...]) -> list[tuple[re.Pattern[str], Endpoint
 
 def find_endpoint(path: str) -> Endpoint | None:
     """The endpoint of a decoded path without its query."""
-    path = path.rstrip("/") or "/"
-    for pattern, endpoint in _build_table(tuple(DIALECTS)):
+    return _match_endpoint(path.rstrip("/") or "/", tuple(DIALECTS))
+
+
+# Bounded, because clients choose the paths.
+@lru_cache(maxsize=64)
+def _match_endpoint(path: str, names: tuple[str, ...]) -> Endpoint | None:
+    for pattern, endpoint in _build_table(names):
         found = pattern.fullmatch(path)
         if found:
             groups = found.groupdict()

@@ -1,12 +1,12 @@
 """`HttpRequest`: one HTTP request as ASGI gives it. Its body is received and decompressed within a limit."""
 
 import asyncio
+import secrets
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, unquote
-from uuid import uuid4
 
 import zstandard
 
@@ -49,7 +49,7 @@ class HttpRequest:
         #: The client's address.
         self.peer: str = client[0] if client else ""
         self.entry: str = scope.get(ENTRY, "")
-        self.id = f"req_{uuid4().hex[:24]}"
+        self.id = f"req_{secrets.token_hex(12)}"
         self.receive = receive
         self.client = AsgiClient(scope, send)
 
