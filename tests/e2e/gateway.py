@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 LISTENS = re.compile(r"dragoman listens on (http://\S+)")
@@ -89,8 +90,10 @@ class Gateway:
         """Stop as a user does, and give the exit status."""
         assert self._process is not None
         assert self._reading is not None
+        # `send_signal` could collect the status of a process that has just ended; asyncio then reports 255.
         if self._process.returncode is None:
-            self._process.send_signal(signal.SIGINT)
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, signal.SIGINT)
         try:
             await asyncio.wait_for(self._process.wait(), SECONDS_TO_STOP)
         except TimeoutError:

@@ -163,6 +163,9 @@ def test_a_budget_holds_for_two_hundred_at_once_also_when_the_gateway_is_killed_
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
 def test_an_agent_whose_budget_is_used_up_ends_soon_and_reports_it(name: str, tmp_path: Path) -> None:
     """They do not try for minutes what can only work tomorrow."""
+    # A gateway of the developer may serve the default port.
+    config = '[server]\nport = 0\n[providers.embedded]\n[[routes]]\nmatch = "*"\ntarget = "embedded"\n'
+    (tmp_path / "dragoman.toml").write_text(config)
     key = dragoman(tmp_path, "keys", "create", "ci", "--tokens-per-day", "1").out.strip()
     holder = KeyHolder(tmp_path / ".local" / "state" / "dragoman" / "state.db")
     charges: Charges = {}
