@@ -1,34 +1,67 @@
 """Agent sessions, made up from a seed: growing histories with edits, undo, compaction and changed tools.
 
 `python -m tests.pipeline.sessions COUNT [FIRST]` plays so many sessions with remembered history, and compares
-every request with its whole translation.
+every request with its whole translation. Two callers and two targets share what is remembered.
 """
 
 import random
 import sys
+from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from dragoman import translate_request
 from dragoman.config.provider import Provider
+from dragoman.hub.errors import DragomanError
+from dragoman.hub.seal import Seal, SealedItem, write_envelope
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.remembered import OwnHistories, RememberedHistories
 from dragoman.pipeline.target_request import TargetRequest
+from tests.pipeline.session_bodies import encode_body, vary_items
+
+Json = dict[str, Any]
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 MODEL = "model-1"
 REQUESTS = 12
-
-Json = dict[str, Any]
 
 #: Names that some targets refuse, and that differ only behind the characters that they accept.
 TOOLS = ("Read", "Write", "mcp__" + "server" * 12 + "__read", "a.b", "a_b", "Bash")
 PADDING = "A description that makes the request as long as those of agents. " * 140
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 MARK = {"type": "ephemeral"}
+SEARCH = {"type": "web_search_20250305", "name": "web_search"}
+SCHEMA = {"type": "object", "properties": {"x": {"type": "string"}}, "additionalProperties": False}
+
+#: Facts that change how a history is translated. A session has a few of them.
+FACTS: tuple[Json, ...] = (
+    {"system": "user"},
+    {"system": "inline"},
+    {"system": "leading", "developer_role": False},
+    {"alternation": True, "joins_text": True},
+    {"alternation": True},
+    {"user_first": True},
+    {"blank_text": False},
+    {"strict_results": True, "result_names": True},
+    {"strict_results": False},
+    {"call_id_limit": 20},
+    {"call_id_exact": 9, "call_id_extra": ""},
+    {"repeated_calls": True},
+    {"caching": "breakpoints"},
+    {"caching": "key"},
+    {"caching": "none"},
+    {"history_needs_tools": True},
+    {"replay_reasoning": True},
+    {"turns_need_reasoning": True},
+    {"calls_need_reasoning": True, "reasoning": "budget"},
+    {"images": False},
+    {"media_in_results": False},
+    {"outputs": ["text"]},
+    {"prefill": False},
+    {"tool_name_limit": 12, "tool_name_extra": ""},
+    {"refused_fields": ["temperature", "messages.*.name", "tools"]},
+)
 
 
 def build_tool(name: str, variant: int) -> Json:
@@ -44,13 +77,18 @@ class Session:
         self._random = random.Random(seed)  # noqa: S311 (not for secrets)
         self._calls = 0
         #: Two of three sessions have none of the oddities that real agents rarely send.
-        self._oddity = self._random.choice((0, 0, 1))
+        self._oddity = self._random.choice((0, 0, 0, 0, 1, 3))
         self._marks = self._random.choice((0, 1, 2))
+        #: Results that come later than the message behind their calls.
+        self._late: list[Json] = []
+        self._front_marks = self._random.random() < 0.2
         self.variant = 0
         self.tools = self._random.sample(TOOLS, self._random.randint(0, len(TOOLS)))
         self.settings: Json = {"max_tokens": 1000}
         self.system: object = [{"type": "text", "text": PADDING}]
         self.messages: list[Json] = [self._write_user()]
+        if self._is_odd(0.1):
+            self.messages.insert(0, {"role": "assistant", "content": self._words()})
 
     def advance(self) -> None:
         roll = self._random.random()
@@ -67,43 +105,102 @@ class Session:
             self.variant += 1
         elif roll < 0.3:
             self.tools = self._random.sample(TOOLS, self._random.randint(0, len(TOOLS)))
+            self.settings.pop("tool_choice", None)
         elif roll < 0.36:
             self.settings = self._choose_settings()
         elif roll < 0.42:
             note = {"type": "text", "text": f"x-anthropic-billing-header: {roll}"}
-            self.system = [note, {"type": "text", "text": PADDING}]
+            self.system = self._random.choice(
+                ([note, {"type": "text", "text": PADDING}], [note], [], "", self._words() + PADDING)
+            )
+        elif roll < 0.48:
+            self._marks = self._random.choice((0, 1, 2, 5))
 
     def write(self) -> Json:
         """The body of the request at this point."""
         messages = [dict(message) for message in self.messages]
         users = [message for message in messages if message["role"] == "user"]
-        for message in users[len(users) - self._marks :]:
-            message["content"] = [*message["content"][:-1], {**message["content"][-1], "cache_control": MARK}]
+        for message in users[max(len(users) - self._marks, 0) :] if self._marks else ():
+            if message["content"] and isinstance(message["content"], list):
+                last = {**message["content"][-1], "cache_control": MARK}
+                message["content"] = [*message["content"][:-1], last]
         body = {"model": MODEL, "system": self.system, "messages": messages, **self.settings}
         if self.tools:
             body["tools"] = [build_tool(name, self.variant) for name in self.tools]
             body["tools"][0]["description"] = PADDING
+            if self.variant % 3 == 2:
+                body["tools"][-1]["defer_loading"] = True
+            if self.variant % 4 == 3:
+                body["tools"].append(SEARCH)
+            if self._front_marks:
+                body["tools"][-1]["cache_control"] = MARK
         return body
 
     def _add_step(self) -> None:
         calls = [self._write_call() for _ in range(self._random.choice((0, 1, 1, 1, 2, 3)))]
         content: list[Json] = []
         if self._random.random() < 0.3:
-            content.append({"type": "thinking", "thinking": self._words(), "signature": "c2lnbmVk"})
+            content.append(self._write_thinking(calls))
         if self._random.random() < 0.6 or not calls:
             content.append({"type": "text", "text": self._words()})
+        if self._is_odd(0.06):
+            content, calls = self._write_empty(), []
         if self._is_odd(0.03):
-            content = [{"type": "thinking", "thinking": self._words(), "signature": "c2lnbmVk"}]
-            calls = []
-        self.messages.append({"role": "assistant", "content": [*content, *calls]})
+            content += self._write_search()
+        answer: list[Json] = [*content, *calls]
+        parts = [answer[:1], answer[1:]] if len(answer) > 1 and self._is_odd(0.05) else [answer]
+        self.messages += [{"role": "assistant", "content": part} for part in parts]
         results = [self._write_result(call) for call in calls if not self._is_odd(0.05)]
         self._random.shuffle(results)
         if self._is_odd(0.05):
             results += results[:1]
+        if results and self._is_odd(0.08):
+            # It comes late, or a second time.
+            self._late.append(results[-1])
+            results = results[: len(results) - self._random.randint(0, 1)]
+        elif self._late and self._random.random() < 0.4:
+            results.insert(0, self._late.pop())
+        if self._is_odd(0.02):
+            # The client ended the session between an answer and its results.
+            return
         user = self._write_user()["content"] if not results or self._random.random() < 0.2 else []
         self.messages.append({"role": "user", "content": [*results, *user]})
+        if self._is_odd(0.04):
+            self.messages.append({"role": "user", "content": self._random.choice(("", " ", self._words()))})
         if self._random.random() < 0.05:
             self.messages.append({"role": "system", "content": self._words()})
+
+    def _write_thinking(self, calls: list[Json]) -> Json:
+        """Reasoning of Anthropic, or of another vendor: then an envelope has the seal."""
+        if self._random.random() < 0.5:
+            return {"type": "thinking", "thinking": self._words(), "signature": "c2lnbmVk"}
+        seal = Seal(self._random.choice(DIALECTS), self._random.choice(("", "model-2")), "c2VhbA==")
+        text = self._words()
+        items = [SealedItem(kind="reasoning", seal=seal, parts=(text,))]
+        if self._random.random() < 0.5:
+            known = [*calls, *(block for block in self._list_blocks() if block["type"] == "tool_use")]
+            call_id = self._random.choice(known[:6])["id"] if known else ""
+            items.append(SealedItem(kind="call", seal=seal, call_id=call_id))
+        if self._random.random() < 0.3:
+            items.append(SealedItem(kind="text", seal=seal))
+        return {"type": "thinking", "thinking": text, "signature": write_envelope(items)}
+
+    def _list_blocks(self) -> list[Json]:
+        """The blocks of all messages but those that are a text."""
+        lists = [message["content"] for message in self.messages if isinstance(message["content"], list)]
+        return [block for content in lists for block in content]
+
+    def _write_empty(self) -> list[Json]:
+        """An answer of which some targets get nothing."""
+        thinking = {"type": "thinking", "thinking": self._words(), "signature": "c2lnbmVk"}
+        redacted = {"type": "redacted_thinking", "data": "c2lnbmVk"}
+        return self._random.choice(([thinking], [redacted], [{"type": "text", "text": ""}], []))
+
+    def _write_search(self) -> list[Json]:
+        self._calls += 1
+        call = {"type": "server_tool_use", "id": f"srvtoolu_{self._calls}", "name": "web_search", "input": {}}
+        result = {"type": "web_search_tool_result", "tool_use_id": call["id"], "content": []}
+        return [call] if self._random.random() < 0.3 else [call, result]
 
     def _write_user(self) -> Json:
         content: list[Json] = [{"type": "text", "text": self._words()}]
@@ -115,9 +212,11 @@ class Session:
 
     def _write_call(self) -> Json:
         self._calls += 1
-        # A few ids come twice, or are too long for some targets.
-        number = 1 if self._is_odd(0.04) else self._calls
+        # A few ids come twice, are too long for some targets, or are encoded as the gateway does it.
+        number = self._random.randint(1, self._calls) if self._is_odd(0.06) else self._calls
         call_id = f"toolu_{number}" + ("x" * 60 if self._random.random() < 0.1 else "")
+        if self._is_odd(0.06):
+            call_id = "dgi_" + urlsafe_b64encode(call_id.encode()).decode().rstrip("=")
         names = self.tools or list(TOOLS)
         name = self._random.choice(TOOLS if self._is_odd(0.04) else names)
         return {"type": "tool_use", "id": call_id, "name": name, "input": {"path": self._words()}}
@@ -131,6 +230,14 @@ class Session:
             result["is_error"] = True
         elif roll < 0.25:
             result["content"] = ""
+        elif roll < 0.3:
+            result["content"] = []
+        elif self.tools and self._is_odd(0.05):
+            name = self._random.choice(TOOLS if self._is_odd(0.3) else self.tools)
+            result["content"] = [{"type": "tool_reference", "tool_name": name}]
+        elif self._is_odd(0.05):
+            text = {"type": "text", "text": self._words(), "cache_control": MARK, "unknown": 1}
+            result["content"] = [text, {"type": "text", "text": ""}]
         return result
 
     def _undo(self) -> None:
@@ -139,10 +246,23 @@ class Session:
         self._begin_with_user()
 
     def _edit(self) -> None:
-        at = self._random.randrange(len(self.messages))
+        """Change a message anywhere, often one of the last."""
+        last = len(self.messages) - 1
+        at = self._random.choice((self._random.randint(0, last), max(last - 2, 0), max(last - 3, 0)))
         message = self.messages[at]
-        if isinstance(message["content"], list):
-            texts = [{**b, "text": self._words()} if b["type"] == "text" else b for b in message["content"]]
+        content = message["content"]
+        roll = self._random.random()
+        if self._is_odd(0.3) and message["role"] == "assistant":
+            self.messages[at] = {**message, "content": self._write_empty()}
+        elif self._is_odd(0.3):
+            del self.messages[at]
+            self._begin_with_user()
+        elif roll < 0.1 and len(content) == 1 and isinstance(content, list) and "text" in content[0]:
+            self.messages[at] = {**message, "content": content[0]["text"]}
+        elif roll < 0.2 and isinstance(content, str):
+            self.messages[at] = {**message, "content": [{"type": "text", "text": content}]}
+        elif isinstance(content, list):
+            texts = [{**b, "text": self._words()} if b["type"] == "text" else b for b in content]
             self.messages[at] = {**message, "content": texts}
 
     def _begin_with_user(self) -> None:
@@ -159,15 +279,25 @@ class Session:
             settings["thinking"] = {"type": "enabled", "budget_tokens": 2000}
             settings["max_tokens"] = 5000
         if self.tools and self._random.random() < 0.4:
-            settings["tool_choice"] = {"type": self._random.choice(("auto", "any", "none"))}
+            named = {"type": "tool", "name": self._random.choice(self.tools)}
+            choices: tuple[Json, ...] = ({"type": "auto", "disable_parallel_tool_use": True}, {"type": "any"})
+            settings["tool_choice"] = self._random.choice((*choices, {"type": "none"}, named))
         if self._random.random() < 0.2:
             settings["metadata"] = {"user_id": "someone"}
         if self._random.random() < 0.2:
             settings["unknown_field"] = {"x": 1}
+        if self._random.random() < 0.2:
+            settings["stream"] = True
+        if self._random.random() < 0.15:
+            settings["output_config"] = {"format": {"type": "json_schema", "schema": SCHEMA}}
+        if self._random.random() < 0.15:
+            settings["output_config"] = {"effort": self._random.choice(("low", "high"))}
+        if self._random.random() < 0.1:
+            settings["stop_sequences"] = ["END", " "]
         return settings
 
     def _is_odd(self, share: float) -> bool:
-        return self._oddity > 0 and self._random.random() < share
+        return self._oddity > 0 and self._random.random() < share * self._oddity
 
     def _words(self) -> str:
         words = ("the", "file", "reads", "naïve", "tokens", "and", "x = 1", '"quoted"', "日本", "\n", "end.")
@@ -177,35 +307,74 @@ class Session:
 def play(seed: int, source: str, requests: int = REQUESTS) -> Iterator[bytes]:
     """The requests of a session in the API `source`."""
     session = Session(seed)
+    chooser = random.Random(seed)  # noqa: S311 (not for secrets)
+    style = chooser.randrange(8)
     for _ in range(requests):
         session.advance()
         body: Json = session.write()
         if source != "anthropic":
             body = dict(translate_request(body, source="anthropic", target=source).body)
-        yield msgspec.json.encode(body)
+        vary_items(body, source, seed)
+        style = chooser.randrange(8) if chooser.random() < 0.05 else style
+        yield encode_body(body, source, style)
 
 
-def build(body: bytes, source: str, target: str, own: OwnHistories | None) -> TargetRequest:
+def build(
+    body: bytes,
+    source: str,
+    target: str,
+    own: OwnHistories | None,
+    facts: Json | None = None,
+) -> TargetRequest:
     """The request for a server of `target`, and whether it continues a remembered one."""
     plan = RequestPlan(RequestMetadata(dialect=source, model=MODEL if source == "gemini" else ""), body)
     plan.histories = own
     plan.peek()
-    provider = Provider(name="server", dialect=target, base_url="http://127.0.0.1:9")
+    models = {"*": facts} if facts else {}
+    provider = Provider(name="server", dialect=target, base_url="http://127.0.0.1:9", models=models)
     target_request = plan.build_target_request(provider, "model-2")
     plan.keep_history()
     return target_request
 
 
+def choose_facts(seed: int) -> Json:
+    """The facts that are stated about the target of a session; of half the sessions none are."""
+    chooser = random.Random(seed)  # noqa: S311 (not for secrets)
+    chosen = chooser.sample(FACTS, chooser.choice((0, 0, 0, 1, 2, 4)))
+    return {name: value for facts in chosen for name, value in facts.items()}
+
+
 def compare_session(seed: int, source: str, target: str, counts: Counter[str]) -> None:
-    """Play a session with remembered history. Every request must equal its whole translation."""
-    own = OwnHistories(RememberedHistories(50_000_000), "caller")
+    """Play a session with remembered history. Every request must equal its whole translation.
+
+    A few requests come from another caller or go to the same model with other facts.
+    """
+    remembered = RememberedHistories(50_000_000)
+    facts = choose_facts(seed)
+    others = choose_facts(seed + 1)
+    chooser = random.Random(seed)  # noqa: S311 (not for secrets)
     for number, body in enumerate(play(seed, source)):
-        continued = build(body, source, target, own)
-        whole = build(body, source, target, None)
+        own = OwnHistories(remembered, 1 if chooser.random() < 0.9 else 2)
+        stated = others if chooser.random() < 0.05 else facts
+        continued, whole = (try_build(body, source, target, each, stated) for each in (own, None))
         counts["requests"] += 1
-        counts["continued"] += continued.is_continued
-        difference = continued.compare(whole)
+        if isinstance(continued, TargetRequest) and isinstance(whole, TargetRequest):
+            counts["continued"] += continued.is_continued
+            difference = continued.compare(whole)
+        else:
+            counts["refused"] += 1
+            difference = "" if continued == whole else f"{continued} or {whole}"
         assert not difference, f"seed {seed}, {source} to {target}, request {number}: {difference}"
+
+
+def try_build(
+    body: bytes, source: str, target: str, own: OwnHistories | None, facts: Json
+) -> TargetRequest | str:
+    """The request, or the error with which it is refused."""
+    try:
+        return build(body, source, target, own, facts)
+    except DragomanError as error:
+        return str(error)
 
 
 def main(count: int, first: int = 0) -> None:
@@ -213,8 +382,8 @@ def main(count: int, first: int = 0) -> None:
     counts: Counter[str] = Counter()
     for seed in range(first, first + count):
         compare_session(seed, *pairs[seed % len(pairs)], counts)
-    played = f"{counts['requests']} requests, {counts['continued']} continued, all equal"
-    print(f"{count} sessions from seed {first}: {played}")
+    played = ", ".join(f"{counts[name]} {name}" for name in ("requests", "continued", "refused"))
+    print(f"{count} sessions from seed {first}: {played}, all equal")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Requests that continue a conversation equal their whole translation, whatever happened before."""
 
+from base64 import urlsafe_b64encode
 from collections import Counter
 from typing import Any
 
@@ -139,6 +140,182 @@ def test_strict_refuses_a_loss_in_remembered_history() -> None:
     plan.histories = own
     with pytest.raises(LossRefused):
         plan.build_target_request(PROVIDER, "model-2", strict=True)
+
+
+Json = dict[str, Any]
+TOOL = {"name": "Read", "description": PADDING, "input_schema": {"type": "object", "properties": {}}}
+BODY: Json = {"model": "m", "max_tokens": 10, "tools": [TOOL]}
+MARK = {"cache_control": {"type": "ephemeral"}}
+THINKING = {"type": "thinking", "thinking": "x", "signature": "c2lnbmVk"}
+ALTERNATING: Json = {"alternation": True}
+
+
+def say(role: str, *content: Json | str) -> Json:
+    blocks = [{"type": "text", "text": each} if isinstance(each, str) else each for each in content]
+    return {"role": role, "content": blocks}
+
+
+def call(call_id: str, name: str = "Read", **arguments: object) -> Json:
+    return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+
+
+def answer(call_id: str, content: object = "done") -> Json:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content}
+
+
+def encode_id(original: str) -> str:
+    return "dgi_" + urlsafe_b64encode(original.encode()).decode().rstrip("=")
+
+
+BEGUN = [say("user", "Begin."), say("assistant", call("a")), say("user", answer("a"))]
+TWICE = [BEGUN[0], say("assistant", call("a", x=1), call("a", x=2)), BEGUN[2]]
+TALK = [say("assistant", "One."), say("user", "Two.")]
+LOST = {"type": "text", "text": "x", "citations": [{"x": 1}]}
+
+#: Requests of one conversation that a wrong reuse translated differently, and facts about the target.
+CONNECTED: dict[str, tuple[str, Json, list[Json]]] = {
+    "the answer behind the remembered steps becomes empty": (
+        "openai_chat",
+        ALTERNATING,
+        [
+            {"messages": [*BEGUN, *TALK]},
+            {"messages": [*BEGUN, say("assistant", THINKING), say("user", "Two."), *TALK]},
+        ],
+    ),
+    "the system prompt of a target without system messages is removed": (
+        "openai_chat",
+        {"system": "user"},
+        [{"system": "Be brief.", "messages": [*BEGUN, *TALK]}, {"messages": [*BEGUN, *TALK, *TALK]}],
+    ),
+    "a mark inside a result that becomes text": (
+        "openai_chat",
+        {"strict_results": True},
+        [
+            {"messages": messages}
+            for last in (TALK, [*TALK, say("assistant", "Three."), say("user", {**LOST, **MARK})])
+            for messages in [
+                [*BEGUN, *TALK, say("user", answer("no", [{"type": "text", "text": "x", **MARK}])), *last]
+            ]
+        ],
+    ),
+    "the only marks that are left stand in the conversation": (
+        "openai_chat",
+        {"caching": "breakpoints"},
+        [
+            {"system": "Be brief.", "messages": [*BEGUN, *TALK, *TALK]},
+            {"messages": [*BEGUN, *TALK, *TALK, *TALK]},
+        ],
+    ),
+    "more losses than are counted hide those of the history": (
+        "openai_chat",
+        {},
+        [
+            {
+                "messages": [
+                    *BEGUN,
+                    say("assistant", THINKING, "One."),
+                    *TALK[1:],
+                    *TALK,
+                    say("user", *[LOST] * 1100),
+                ]
+            },
+            {"messages": [*BEGUN, say("assistant", THINKING, "One."), *TALK[1:], *TALK, *TALK]},
+        ],
+    ),
+    "a result comes late": (
+        "gemini",
+        {},
+        [
+            {"messages": messages}
+            for waiting in [[say("user", "Begin."), say("assistant", call("a")), say("user", "Wait."), *TALK]]
+            for messages in (waiting, [*waiting, say("assistant", call("b")), say("user", answer("a"))])
+        ],
+    ),
+    "a result comes a second time": (
+        "gemini",
+        {},
+        [{"messages": [*BEGUN, *TALK]}, {"messages": [*BEGUN, *TALK, *TALK[:1], say("user", answer("a"))]}],
+    ),
+    "one of two calls with one id gets its result late": (
+        "gemini",
+        {},
+        [
+            {"messages": [*TWICE, TALK[0], say("user", answer("a", "late"))]},
+            {"messages": [*TWICE, *TALK, *TALK]},
+        ],
+    ),
+    "nothing is left of what follows": (
+        "openai_chat",
+        {},
+        [{"messages": [*BEGUN, *TALK]}, {"messages": [*BEGUN, say("assistant", THINKING)]}],
+    ),
+    "history and request have too many losses together": (
+        "openai_chat",
+        {},
+        [
+            {"messages": [say("user", *[LOST] * 600), *BEGUN[1:], *TALK]},
+            {
+                "messages": [
+                    say("user", *[LOST] * 600),
+                    *BEGUN[1:],
+                    *TALK,
+                    TALK[0],
+                    say("user", *[LOST] * 600),
+                ]
+            },
+        ],
+    ),
+    "only the history has calls, and the target then needs tools": (
+        "openai_chat",
+        {"history_needs_tools": True, "choices": ["auto"]},
+        [
+            {"tool_choice": {"type": "none"}, "messages": [*BEGUN, *TALK]},
+            {"tool_choice": {"type": "none"}, "messages": [*BEGUN, *TALK, *TALK]},
+        ],
+    ),
+    "only the history calls a tool, and the target then needs tools": (
+        "openai_chat",
+        {"history_needs_tools": True},
+        [
+            {"tools": [], "system": PADDING, "messages": [*BEGUN, *TALK]},
+            {"tools": [], "system": PADDING, "messages": [*BEGUN, *TALK, *TALK]},
+        ],
+    ),
+    "an undeclared tool has the name that a declared one gets": (
+        "openai_chat",
+        {},
+        [
+            {"tools": [{**TOOL, "name": "a.b"}, TOOL], "messages": messages}
+            for begun in [[BEGUN[0], say("assistant", call("a", "a_b")), BEGUN[2], *TALK]]
+            for messages in (begun, [*begun, say("assistant", call("b", "a.b")), say("user", answer("b"))])
+        ],
+    ),
+    "another id means the same id at the target": (
+        "openai_chat",
+        {},
+        [
+            {"messages": [*BEGUN, *TALK]},
+            {
+                "messages": [
+                    *BEGUN,
+                    *TALK,
+                    say("assistant", call(encode_id("a"))),
+                    say("user", answer(encode_id("a"))),
+                ]
+            },
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CONNECTED)
+def test_what_connects_a_request_with_remembered_steps_is_found(case: str) -> None:
+    target, facts, requests = CONNECTED[case]
+    own = OwnHistories(RememberedHistories(LIMIT), "caller")
+    for request in requests:
+        body = msgspec.json.encode({**BODY, **request})
+        continued, whole = (build(body, "anthropic", target, each, facts) for each in (own, None))
+        assert continued.compare(whole) == ""
 
 
 class Forgery(RememberedHistories):

@@ -88,7 +88,8 @@ def begin_history(
     """
     paths = ItemPaths(dialect_named(source.dialect).history.conversation)
     index = paths.find_open_step(request.messages, facts)
-    if index == 0:
+    # Of too many losses some are missing: those of the history could be among them.
+    if index == 0 or len(losses) >= Losses.LIMIT:
         return None
     front = fit_front(request, facts)
     if not can_continue(front, facts):
@@ -190,14 +191,11 @@ class _Continuation:
     def _find_placeholder(self, messages: Sequence[Message]) -> int:
         """The position of the placeholder, behind the instructions and before an answer; -1: it changed."""
         count = count_leading_messages(messages)
-        if (
-            count + 1 >= len(messages)
-            or messages[count].at != PLACEHOLDER
-            or messages[count + 1].role != "assistant"
-        ):
+        if count + 1 >= len(messages) or messages[count + 1].role != "assistant":
             return -1
-        # A cache mark on the placeholder belongs on the last remembered message.
-        return -1 if has_mark(messages[count : count + 1]) else count
+        # A cache mark on the placeholder belongs on the last remembered message. Messages behind an answer
+        # that was removed are merged with it.
+        return count if messages[count] == _PLACEHOLDER else -1
 
     def _write(
         self,
@@ -210,6 +208,8 @@ class _Continuation:
     ) -> ContinuedTranslation | None:
         rest = fitted.messages[count + 1 :]
         front = self._update_front(history.front, asked, fitted, fitted.messages[:count])
+        if front is None:
+            return None
         chain = list(self._chain)
         index = self._paths.find_open_step(messages, self._facts)
         step = self.remember(index, messages, fitted, rest, losses) if index else None
@@ -259,7 +259,7 @@ class _Continuation:
             return None
         if not ids.isdisjoint(list_ids(following)) or not self._is_cut_clean(fitted_messages, cut, index):
             return None
-        if has_mark(closed) or has_mark(written_messages):
+        if has_mark(closed) or has_mark(written_messages) or not self._is_spoken(written_messages):
             return None
         own = Losses()
         written = self._encode_messages(fitted, written_messages, own)
@@ -291,6 +291,10 @@ class _Continuation:
         is_plain = not any(type(block) is Opaque for message in messages for block in message.blocks)
         return is_plain and are_calls_answered(messages)
 
+    def _is_spoken(self, messages: Sequence[Message]) -> bool:
+        """Whether no message is a system prompt, which may change: some targets get it as one of the user."""
+        return all(not message.at or self._paths.find_index(message.at) >= 0 for message in messages)
+
     def _is_cut_clean(self, messages: Sequence[Message], cut: int, index: int) -> bool:
         """Whether an answer begins at the cut, and no message crosses it: they were merged otherwise."""
         if (
@@ -306,10 +310,10 @@ class _Continuation:
         """The front of a conversation that begins; None if cache marks in the conversation change it."""
         system = request.messages[: count_leading_messages(request.messages)]
         plain = _replace_messages(fitted, (*leading, _PLACEHOLDER))
-        marked = _replace_messages(fitted, (*leading, _MARKED_PLACEHOLDER))
-        head, tail, losses = self._write_front(plain)
-        if (head, tail) != self._write_front(marked)[:2]:
+        written = self._write_front(plain)
+        if written is None:
             return None
+        head, tail, losses = written
         return Front(
             tools=request.tools,
             outline_tools=strip_tools(request.tools),
@@ -325,19 +329,34 @@ class _Continuation:
 
     def _update_front(
         self, front: Front, asked: Request, fitted: Request, leading: Sequence[Message]
-    ) -> Front:
-        """The front of this request: the same, unless a setting or a system prompt differs."""
+    ) -> Front | None:
+        """The front of this request: the same, unless a setting or a system prompt differs.
+
+        None if cache marks in the conversation change it.
+        """
         system = asked.messages[: count_leading_messages(asked.messages)]
         if system != front.system:
             front = msgspec.structs.replace(front, system=system, system_sample=sample_messages(system))
         request = _replace_messages(fitted, (*leading, _PLACEHOLDER))
         if request == front.request:
             return front
-        head, tail, losses = self._write_front(request)
+        written = self._write_front(request)
+        if written is None:
+            return None
+        head, tail, losses = written
         return msgspec.structs.replace(front, request=request, head=head, tail=tail, losses=losses)
 
-    def _write_front(self, request: Request) -> tuple[bytes, bytes, tuple[Loss, ...]]:
-        """The JSON before and after the conversation, and the losses of writing it."""
+    def _write_front(self, request: Request) -> tuple[bytes, bytes, tuple[Loss, ...]] | None:
+        """The JSON before and after the conversation, and the losses of writing it.
+
+        None if cache marks in the conversation change it. The last message is the placeholder.
+        """
+        head, tail, losses = self._write_around(request)
+        marked = msgspec.structs.replace(request, messages=(*request.messages[:-1], _MARKED_PLACEHOLDER))
+        return (head, tail, losses) if (head, tail) == self._write_around(marked)[:2] else None
+
+    def _write_around(self, request: Request) -> tuple[bytes, bytes, tuple[Loss, ...]]:
+        """The JSON before and after the placeholder, and the losses of writing it."""
         losses = Losses()
         body = self._target.write_request(request, self._facts, losses)
         member = self._target.history.conversation

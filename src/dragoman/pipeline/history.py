@@ -189,5 +189,10 @@ def are_calls_answered(messages: Iterable[Message]) -> bool:
 
 
 def has_mark(messages: Iterable[Message]) -> bool:
-    """Whether a block of the messages has a cache mark."""
-    return any(block.cache is not None for message in messages for block in message.blocks)
+    """Whether a block of the messages has a cache mark, also inside results: these may become messages."""
+    return any(_is_marked(block) for message in messages for block in message.blocks)
+
+
+def _is_marked(block: AnyBlock) -> bool:
+    inner = block.content if type(block) is ToolResult else ()
+    return block.cache is not None or any(each.cache is not None for each in inner)
