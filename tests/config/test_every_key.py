@@ -7,7 +7,6 @@ import msgspec
 import pytest
 import tomlkit
 
-from dragoman.config.key_kinds import Kind
 from dragoman.config.load import load
 from dragoman.config.model import Config, KeyTable, list_tables
 from dragoman.config.provider import TargetName
@@ -15,6 +14,7 @@ from dragoman.config.rules import RuleConditions
 from dragoman.config.settings import ClaudeCodeSessions, Secret, Timeouts
 from dragoman.config.steps import StepSettings
 from dragoman.config.tools import SearchMapping
+from dragoman.config.value_kinds import Kind
 from dragoman.governance.guard.rules import read_rules
 from dragoman.hub.errors import ConfigError
 

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from dragoman.config.key_kinds import Kind, read_keys
 from dragoman.config.load import load
 from dragoman.config.model import list_tables
 from dragoman.config.provider import list_dialects
+from dragoman.config.value_kinds import Kind, read_keys
 from dragoman.providers.facts import Facts
 from dragoman.providers.presets import load_presets
 from tools.config_docs import DOCS, FACTS_HEAD, KEYS_HEAD, PAGES

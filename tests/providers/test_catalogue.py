@@ -2,10 +2,10 @@
 
 import pytest
 
-from dragoman.config.key_kinds import read_keys
 from dragoman.config.load import load
 from dragoman.config.model_facts import find_prices
 from dragoman.config.provider import TargetName
+from dragoman.config.value_kinds import read_keys
 from dragoman.governance.harvest import families
 from dragoman.providers.facts import Facts
 from dragoman.providers.presets import Catalogue, list_catalogues, load_catalogue, load_presets

@@ -1,6 +1,6 @@
 """The configuration: one TOML file, checked, as immutable values.
 
-- `key_kinds`: `Kind`, the accepted values of a key, and `ConfigKey`; the keys of a struct.
+- `value_kinds`: `Kind`, the accepted values of a key, and `ConfigKey`; the keys of a struct.
 - `settings`, `provider`, `model`, `rules`, `prompts`, `tools`, `steps`, `agents`: the structs. Their fields
   are the keys: a new key is one new field. `model.list_tables` lists them all.
 - `lines`: the line of each key in a TOML text.

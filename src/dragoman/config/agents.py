@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from dragoman.config.key_kinds import integer, read_keys
+from dragoman.config.value_kinds import integer, read_keys
 from dragoman.providers.facts import Doc
 
 if TYPE_CHECKING:

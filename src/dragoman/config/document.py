@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import msgspec
 
-from dragoman.config.key_kinds import ConfigKey, describe_type, quote_choices
 from dragoman.config.lines import KeyPath, find_lines
 from dragoman.config.mistakes import ConfigWarning, raise_mistakes
 from dragoman.config.model import list_tables
+from dragoman.config.value_kinds import ConfigKey, describe_type, quote_choices
 from dragoman.hub.errors import ConfigError, suggest_spelling
 
 S = TypeVar("S", bound=msgspec.Struct)

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import msgspec
 
 from dragoman.config.document import write_path
-from dragoman.config.key_kinds import read_keys
 from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
 from dragoman.config.secrets import PREFIX, hide_password
 from dragoman.config.settings import Secret
+from dragoman.config.value_kinds import read_keys
 
 Table = dict[str, object]
 

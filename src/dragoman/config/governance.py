@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from dragoman.config.key_kinds import ConfigKey, Kind
+from dragoman.config.value_kinds import ConfigKey, Kind
 from dragoman.governance.guard.rules import read_rules
 from dragoman.governance.harvest import families
 from dragoman.governance.settings import KEYS, SWITCHES, Governance, apply_switches, read_governance

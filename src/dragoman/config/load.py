@@ -11,7 +11,6 @@ import msgspec
 
 from dragoman.config.agents import read_managed_settings, read_session_limits, read_sign_in
 from dragoman.config.document import TomlDocument, TomlTable
-from dragoman.config.key_kinds import read_keys
 from dragoman.config.load_provider import check_address, read_provider
 from dragoman.config.load_routes import read_routes, read_targets, warn_about_routes
 from dragoman.config.load_rules import read_prompts, read_roles, read_rules, warn_about_rules
@@ -28,6 +27,7 @@ from dragoman.config.settings import (
     StateSettings,
     TelemetrySettings,
 )
+from dragoman.config.value_kinds import read_keys
 from dragoman.hub.errors import ConfigError
 
 

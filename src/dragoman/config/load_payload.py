@@ -3,8 +3,8 @@
 import math
 
 from dragoman.config.document import TomlTable
-from dragoman.config.key_kinds import describe_type, read_keys
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes
+from dragoman.config.value_kinds import describe_type, read_keys
 from dragoman.hub.errors import ConfigError
 from dragoman.pipeline.payload import PayloadRule
 

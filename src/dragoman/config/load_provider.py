@@ -13,13 +13,13 @@ from dragoman.config.governance import (
     read_model_governance,
     read_provider_governance,
 )
-from dragoman.config.key_kinds import quote_choices, read_keys
 from dragoman.config.load_payload import read_payload
 from dragoman.config.mistakes import read_each
 from dragoman.config.model_facts import build_layers, read_models
 from dragoman.config.provider import FactsByModel, Provider, list_dialects
 from dragoman.config.secrets import PREFIX, Environment, read_preset_secret, read_secret, read_secrets
 from dragoman.config.settings import ClaudeCodeSessions, Secret, Timeouts, is_loopback
+from dragoman.config.value_kinds import quote_choices, read_keys
 from dragoman.dialects.registry import DIALECTS
 from dragoman.hub.errors import suggest_spelling
 from dragoman.providers.local_programs import LOCAL_PROGRAMS, LocalProgram

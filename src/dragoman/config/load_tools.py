@@ -6,7 +6,6 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 
 from dragoman.config.document import TomlTable
-from dragoman.config.key_kinds import read_keys
 from dragoman.config.load_provider import check_address, read_headers
 from dragoman.config.load_routes import read_targets
 from dragoman.config.mistakes import read_each
@@ -22,6 +21,7 @@ from dragoman.config.tools import (
     WebFetchSettings,
     WebSearchSettings,
 )
+from dragoman.config.value_kinds import read_keys
 from dragoman.hub.errors import suggest_spelling
 
 

@@ -15,7 +15,6 @@ import msgspec
 
 from dragoman.config.agents import SessionLimits, SignInSettings
 from dragoman.config.governance import governance_keys
-from dragoman.config.key_kinds import TABLE, TABLES, TEXT_OR_TEXTS, TEXTS, WEIGHTS, ConfigKey, read_keys
 from dragoman.config.mistakes import ConfigWarning
 from dragoman.config.prompts import PromptRule
 from dragoman.config.provider import Provider, TargetName
@@ -39,6 +38,7 @@ from dragoman.config.tools import (
     WebFetchSettings,
     WebSearchSettings,
 )
+from dragoman.config.value_kinds import TABLE, TABLES, TEXT_OR_TEXTS, TEXTS, WEIGHTS, ConfigKey, read_keys
 from dragoman.governance.settings import Governance
 from dragoman.pipeline.payload import PayloadRule
 from dragoman.providers.facts import Doc, Facts

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from dragoman.config.document import TomlDocument, TomlTable
-from dragoman.config.key_kinds import TABLE, ConfigKey
 from dragoman.config.model import Config, model_keys
 from dragoman.config.provider import FactLayer, FactsByModel, Provider, TargetName
+from dragoman.config.value_kinds import TABLE, ConfigKey
 from dragoman.governance.settings import Governance
 from dragoman.providers.dialect_facts import DIALECT_FACTS
 from dragoman.providers.facts import PERMISSIVE, Facts, list_changes

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from dragoman.config.key_kinds import TABLE
 from dragoman.config.rules import RuleConditions
+from dragoman.config.value_kinds import TABLE
 from dragoman.providers.facts import Doc
 
 PromptPlace = Literal["system", "user", "assistant", "tools"]

@@ -7,8 +7,16 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from dragoman.config.key_kinds import FLAG_OR_TEXT, TABLE, TABLES, TEXT_OR_TEXTS, TEXTS, integer, one_name_of
 from dragoman.config.settings import ClaudeCodeSessions, Secret, Timeouts
+from dragoman.config.value_kinds import (
+    FLAG_OR_TEXT,
+    TABLE,
+    TABLES,
+    TEXT_OR_TEXTS,
+    TEXTS,
+    integer,
+    one_name_of,
+)
 from dragoman.dialects.registry import DIALECTS
 from dragoman.governance.settings import Governance
 from dragoman.pipeline.payload import PayloadRule

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from dragoman.agents import REQUEST_CLASSES, RequestClass
-from dragoman.config.key_kinds import TABLE, TEXT_OR_TEXTS, Kind, one_name_of, some_of
 from dragoman.config.provider import TargetName
+from dragoman.config.value_kinds import TABLE, TEXT_OR_TEXTS, Kind, one_name_of, some_of
 from dragoman.hub.request import EFFORTS, Effort
 from dragoman.providers.facts import Doc
 

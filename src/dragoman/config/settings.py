@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from dragoman.config.key_kinds import TABLE, TEXT, TEXTS, integer
+from dragoman.config.value_kinds import TABLE, TEXT, TEXTS, integer
 from dragoman.providers.facts import Doc
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from dragoman.config.key_kinds import TABLE
+from dragoman.config.value_kinds import TABLE
 from dragoman.providers.facts import Doc
 
 #: The group of entry points by which other packages offer steps.

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from dragoman.config.key_kinds import TABLE, TEXT, TEXT_OR_TEXTS, integer, number
 from dragoman.config.settings import Secret
+from dragoman.config.value_kinds import TABLE, TEXT, TEXT_OR_TEXTS, integer, number
 from dragoman.providers.facts import Doc
 
 #: The group of entry points by which other packages offer tools.

@@ -1,6 +1,6 @@
-"""Rate-limit headers: how each API reports limits, and how they pass from an upstream to a client.
+"""Rate-limit headers. Their names are in `anthropic/rate_limits.py` and `openai_rate_limits.py`.
 
-The names of the headers are in `anthropic/rate_limits.py` and `openai_rate_limits.py`; Gemini has none.
+This module has what those share, and passes limits from an upstream to a client. Gemini has no such headers.
 Between dialects of one vendor the whole set of headers passes. Between vendors the numbers that both have are
 translated. No other header of an upstream reaches a client: headers may name accounts.
 """

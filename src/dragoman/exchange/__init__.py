@@ -8,9 +8,10 @@ one answers. For every call it builds an `UpstreamCall` (upstream_call), which s
 feeds the reply to a `ReplyPipeline` (`pipeline`). These are the only three nested objects of a call.
 
 The output of the pipeline goes to the `ResponseSender` (sender), which owns the client's connection and knows
-what was sent: no head, a head, content, or the end. Before the first content, a failure is raised to
-the exchange, which retries, uses another key or another target; the client notices nothing. After the first
-content, the failure is written in the client's dialect and the exchange ends.
+what was sent: no head, a head, content, or the end. Before the first content (the first block that opens,
+`Tally.has_content`), a failure is raised to the exchange, which retries, uses another key or another target;
+the client notices nothing. After the first content, the failure is written in the client's dialect and the
+exchange ends.
 
 The `Watchdog` (watchdog) belongs to one exchange. It ends an upstream's reply that is silent or takes too
 long, sends pings to a waiting client, and abandons a client that accepts nothing. One timer task checks all
@@ -34,4 +35,7 @@ State
 
 Call order: `Exchange(gateway, plan, client, caller)`, then `run` once. `stop` and `abandon` may be called by
 other tasks while it runs.
+
+Five files explain the path of a request: this docstring and that of `pipeline/__init__.py`, then
+`server/app.py`, `exchange/exchange.py` and `exchange/upstream_call.py`.
 """

@@ -26,7 +26,7 @@ from dragoman.exchange.selection import (
     compute,
     fit_targets,
     order_targets,
-    run_in_pool,
+    run_measured,
 )
 from dragoman.exchange.sender import ResponseSender
 from dragoman.exchange.sessions import check_session_limits, count_session
@@ -255,7 +255,7 @@ class Exchange:
             self._call = self._build_call(target_key, target_request, credential, choice.route)
             try:
                 waited = began - self._watchdog.started
-                failure = await run_in_pool(gateway, choice.route, self._session, self._call, record, waited)
+                failure = await run_measured(gateway, choice.route, self._session, self._call, record, waited)
             except UpstreamFailed as error:
                 healed = await self._heal(target, target_request, error.failure, choice, credential.redactor)
                 now = self._record_attempt(target_key, began, error.failure, is_healed=healed is not None)

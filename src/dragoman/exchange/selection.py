@@ -223,10 +223,10 @@ async def order_targets(
     return gateway.health.order_targets(targets, snapshot.keys, session, now), session
 
 
-async def run_in_pool(
+async def run_measured(
     gateway: Gateway, route: Route, session: int, call: UpstreamCall, record: ExchangeRecord, waited: float
 ) -> Failure | None:
-    """Run a call, and note how busy and how fast its target is, if the order of the route needs it.
+    """Run a call; if the route's order needs it, note how busy and how fast the target is.
 
     `waited`: the seconds from the beginning of the exchange to that of the call.
     """

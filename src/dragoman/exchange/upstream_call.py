@@ -29,7 +29,7 @@ from dragoman.wire.sse import Output, join_output
 #: Bytes. A reply that is not streamed must fit in memory.
 MAX_WHOLE_REPLY = 64 * 1024 * 1024
 MAX_ERROR_BODY = 256 * 1024
-#: Frames and pieces that may wait for the first content; after that the target is committed to.
+#: Bytes of the upstream's reply that may wait for the first content; after that no other target is tried.
 MAX_HELD = 1024 * 1024
 #: Seconds that an upstream gets after its last event to end the reply, so that its connection can be reused.
 LINGER = 1.0
@@ -237,9 +237,9 @@ class UpstreamCall:
             self._sender.send_soon(output)
 
     async def _receive_first(self, pieces: AsyncIterator[bytes], reply: ReplyPipeline) -> None:
-        """Read until the first content, or a call that may have to be sent while the upstream is silent.
+        """Read until the first content, a call held for a limited time, the end of the round, or `MAX_HELD`.
 
-        The client does not see a failure before that.
+        A failure until then is raised and the client does not see it.
         """
         size = 0
         try:

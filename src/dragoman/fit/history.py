@@ -85,7 +85,7 @@ def _is_empty(block: AnyBlock, target: TargetFacts) -> bool:
     return False
 
 
-class _Step:
+class _AssistantGroup:
     """Adjacent assistant messages and the results of their calls."""
 
     __slots__ = ("blocks", "calls", "messages", "results", "sources")
@@ -107,10 +107,10 @@ class _History:
     def __init__(self, target: TargetFacts, losses: Losses) -> None:
         self._target = target
         self._losses = losses
-        self._items: list[Message | _Step] = []
-        #: By call id: the last step with such calls, and the positions of its calls without a result. A new
-        #: step with the same id replaces the earlier one.
-        self._unanswered: dict[str, tuple[_Step, deque[int]]] = {}
+        self._items: list[Message | _AssistantGroup] = []
+        #: By call id: the last group with such calls, and the positions of its calls without a result. A new
+        #: group with the same id replaces the earlier one.
+        self._unanswered: dict[str, tuple[_AssistantGroup, deque[int]]] = {}
         self._interrupted = False
 
     def read(self, message: Message) -> None:
@@ -122,30 +122,30 @@ class _History:
             self._interrupted = True
 
     def _read_assistant(self, message: Message) -> None:
-        step = self._items[-1] if self._items else None
-        # Results add no item of their own, but an assistant message after them is a new step.
-        if not isinstance(step, _Step) or (self._interrupted and step.calls):
-            step = _Step()
-            self._items.append(step)
+        group = self._items[-1] if self._items else None
+        # Results add no item of their own, but an assistant message after them is a new group.
+        if not isinstance(group, _AssistantGroup) or (self._interrupted and group.calls):
+            group = _AssistantGroup()
+            self._items.append(group)
         blocks = [block for block in message.blocks if not self._take_result(block, message)]
-        if step.blocks and blocks:
-            blocks[0] = self._separate(step.blocks[-1], blocks[0])
-        step.messages.append(message)
+        if group.blocks and blocks:
+            blocks[0] = self._separate(group.blocks[-1], blocks[0])
+        group.messages.append(message)
         for block in blocks:
-            if type(block) is not ToolCall or self._add_call(block, step):
-                step.blocks.append(block)
+            if type(block) is not ToolCall or self._add_call(block, group):
+                group.blocks.append(block)
 
-    def _add_call(self, call: ToolCall, step: _Step) -> bool:
-        """Note a call; False if the step already has the same call."""
+    def _add_call(self, call: ToolCall, group: _AssistantGroup) -> bool:
+        """Note a call; False if the group already has the same call."""
         same = (call.id, call.name, call.arguments, call.kind)
-        if same in step.calls:
+        if same in group.calls:
             self._losses.add(call.at, "the same call is there twice")
             return False
-        step.calls.add(same)
+        group.calls.add(same)
         unanswered = self._unanswered.get(call.id)
-        if unanswered is None or unanswered[0] is not step:
-            unanswered = self._unanswered[call.id] = (step, deque())
-        unanswered[1].append(len(step.blocks))
+        if unanswered is None or unanswered[0] is not group:
+            unanswered = self._unanswered[call.id] = (group, deque())
+        unanswered[1].append(len(group.blocks))
         return True
 
     def _take_result(self, block: AnyBlock, message: Message) -> bool:
@@ -196,13 +196,13 @@ class _History:
         unanswered = self._unanswered.get(result.call_id)
         if unanswered is None:
             return False
-        step, positions = unanswered
+        group, positions = unanswered
         if not positions:
             self._losses.add(result.at, "the call already has a result")
             return True
-        step.results[positions.popleft()] = result
-        if not step.sources or step.sources[-1] is not message:
-            step.sources.append(message)
+        group.results[positions.popleft()] = result
+        if not group.sources or group.sources[-1] is not message:
+            group.sources.append(message)
         return True
 
     def write(self) -> list[Message]:
@@ -211,29 +211,29 @@ class _History:
             if isinstance(item, Message):
                 messages.append(item)
             else:
-                messages += self._write_step(item)
+                messages += self._write_group(item)
         return messages
 
-    def _write_step(self, step: _Step) -> list[Message]:
-        if not step.blocks:
+    def _write_group(self, group: _AssistantGroup) -> list[Message]:
+        if not group.blocks:
             return []
-        first = step.messages[0]
-        blocks = tuple(step.blocks)
-        if len(step.messages) == 1 and len(blocks) == len(first.blocks):
+        first = group.messages[0]
+        blocks = tuple(group.blocks)
+        if len(group.messages) == 1 and len(blocks) == len(first.blocks):
             answer = first
         else:
             answer = replace(first, blocks=blocks, form="", extras={})
         calls = [(at, block) for at, block in enumerate(blocks) if type(block) is ToolCall]
         if not calls:
             return [answer]
-        return [answer, self._write_results(step, calls)]
+        return [answer, self._write_results(group, calls)]
 
-    def _write_results(self, step: _Step, calls: list[tuple[int, ToolCall]]) -> Message:
-        results = tuple(self._fit_result(step.results.get(position), call) for position, call in calls)
-        source = step.sources[0] if len(step.sources) == 1 else None
+    def _write_results(self, group: _AssistantGroup, calls: list[tuple[int, ToolCall]]) -> Message:
+        results = tuple(self._fit_result(group.results.get(position), call) for position, call in calls)
+        source = group.sources[0] if len(group.sources) == 1 else None
         if source and source.role == "tool" and are_same_blocks(results, source.blocks):
             return source
-        return Message(role="tool", blocks=results, at=step.sources[0].at if step.sources else "")
+        return Message(role="tool", blocks=results, at=group.sources[0].at if group.sources else "")
 
     def _fit_result(self, result: ToolResult | None, call: ToolCall) -> ToolResult:
         name = call.name if self._target.result_names else ""

@@ -10,6 +10,7 @@ must be known or changed. `build_target_request` makes the request for one targe
 - `forward`: client and target use the same dialect and nothing changes: the bytes go on unread.
 - `patch`: only a few values differ, such as the model's name: they are replaced in the client's bytes.
 - `translate`: the request is read into hub values, fitted to the target and written in its dialect.
+  A request under governance is in this lane too, even if its bytes go on unchanged: its reply is translated.
 
 `TargetRequest` (target_request) holds the bytes for one target and knows how its reply is read.
 `start_reply` gives the pipeline of a streamed reply, `start_whole_reply` that of a whole one.
@@ -19,8 +20,9 @@ must be known or changed. `build_target_request` makes the request for one targe
 `TranslatedReply` reads, changes and writes; `ForwardedReply` (forwarded) passes the upstream's events on and
 reads only what the tally needs. A run of similar deltas is passed and written as one value if no stage must
 see each of them. Output is a sequence of frames, some of them as runs, or the upstream's own events. The
-transport (transports) makes bytes of it: server-sent events or a JSON array. A whole reply takes the same
-way: it is exploded into frames and collected into a body at the end, so streamed and whole replies agree.
+client's connection (`exchange.client.Client`; over HTTP `server/client.py`) encodes it with its transport
+(transports): server-sent events or a JSON array. A whole reply takes the same way: it is exploded into frames
+and collected into a body at the end, so streamed and whole replies agree.
 
 Call order: `RequestPlan(metadata, body)`, `peek`, `build_target_request` for each target that is tried,
 `start_reply`, then `feed` until `is_round_over` or `close` (the exact order: `ReplyPipeline`). `release`
@@ -41,7 +43,7 @@ Modules
 - `payload`: edits that the configuration of a provider asks for.
 - `refused_fields`: removes fields that the target is known to refuse.
 - `bodies`: JSON bodies. `transports`: frames as HTTP bodies. `own_answer`: an answer without an upstream.
-- `translate`: `translate_request`, `translate_reply`, `StreamTranslator`, `translate_error`.
+- `translate`: the functions of the library; the gateway uses `plan` instead.
 """
 
 from dragoman.pipeline.translate import (

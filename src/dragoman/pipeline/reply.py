@@ -110,13 +110,13 @@ class ReplyPipeline(Protocol):
 
 
 class ReplyRounds(Protocol):
-    """Governance of one reply: the stages of each round. `pipeline.rounds` implements it."""
+    """The rounds of one reply: their stages and readers. `pipeline.rounds` implements it."""
 
     @property
     def needs_next_round(self) -> bool: ...
 
     def build_stages(self) -> list[Stage]:
-        """The governance stages of the current round."""
+        """The stages of the current round: steps, governance, gateway tools, joiner."""
         ...
 
     def build_next_reader(self) -> StreamReader:

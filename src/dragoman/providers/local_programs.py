@@ -1,4 +1,4 @@
-"""The kinds of upstream that are not called over HTTP: programs on this machine.
+"""Lists the kinds of upstreams that are programs on this machine and not HTTP servers.
 
 A new kind is one row here and one package of the same name in `upstream` (`upstream.registry` describes it).
 Every other package reads the fields of the row, and none compares a provider with the name of a program.

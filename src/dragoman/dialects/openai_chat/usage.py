@@ -1,4 +1,4 @@
-"""Translates token usage, asks servers for it, and hides it from clients that do not ask for it.
+"""Requests the token usage from servers, hides it from clients that do not ask for it, and translates it.
 
 Chat servers report the usage only if `stream_options.include_usage` is set, in a chunk of its own. Logs and
 budgets need the usage always, so the gateway asks for it and removes that chunk for clients that did not.

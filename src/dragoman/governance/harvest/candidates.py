@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.governance.harvest.call_formats import AUTO, families
-from dragoman.governance.harvest.cursor import LiteralSet, Step, TextCall, TextCursor, TextSource
+from dragoman.governance.harvest.cursor import CursorReading, LiteralSet, TextCall, TextCursor, TextSource
 from dragoman.governance.harvest.format import (
     FamilyFormat,
     FoundCalls,
@@ -251,7 +251,7 @@ def _require_line_end(cursor: TextCursor, reading: Reading, followers: tuple[str
     return outcome
 
 
-def _is_line_end(cursor: TextCursor, followers: tuple[str, ...]) -> Step[bool]:
+def _is_line_end(cursor: TextCursor, followers: tuple[str, ...]) -> CursorReading[bool]:
     if "\n" in cursor.blanks or "\r" in cursor.blanks:
         return True
     cursor.is_complete = True

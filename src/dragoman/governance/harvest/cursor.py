@@ -34,7 +34,9 @@ class TextCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Result = TypeVar("Result")
-Step = Generator[TextCall | None, None, Result]
+#: A generator that reads text, as the docstring of this module says, and returns what it has read.
+CursorReading = Generator[TextCall | None, None, Result]
+CallReading = CursorReading[TextCall | None]
 
 
 class LiteralSet:
@@ -125,7 +127,7 @@ class TextCursor:
         """Whether the text has ended and was not cut off."""
         return self.source.ending not in (None, TextEnding.CUT)
 
-    def wait(self) -> Step[bool]:
+    def wait(self) -> CursorReading[bool]:
         """Wait for another character; False if none comes."""
         while self.at >= self.source.end:
             if self.source.ending is not None:
@@ -133,7 +135,7 @@ class TextCursor:
             yield None
         return True
 
-    def peek(self) -> Step[str]:
+    def peek(self) -> CursorReading[str]:
         """The next character; empty at the end of the text."""
         if (yield from self.wait()):
             return self.source.text[self.at - self.source.base]
@@ -154,7 +156,7 @@ class TextCursor:
         """Return a literal that was just consumed."""
         self.at -= len(literal)
 
-    def skip_blanks(self) -> Step[str]:
+    def skip_blanks(self) -> CursorReading[str]:
         """Consume white space and return it."""
         parts: list[str] = []
         while (yield from self.wait()):
@@ -166,7 +168,7 @@ class TextCursor:
                 break
         return "".join(parts)
 
-    def peek_literal(self, *options: str) -> Step[str]:
+    def peek_literal(self, *options: str) -> CursorReading[str]:
         """The literal that comes next, the longest if several do; empty if none does."""
         while True:
             text = self.source.text
@@ -182,13 +184,13 @@ class TextCursor:
                 return best
             yield None
 
-    def take(self, *options: str) -> Step[str]:
+    def take(self, *options: str) -> CursorReading[str]:
         """Consume the literal that comes next; empty if none does."""
         found = yield from self.peek_literal(*options)
         self.advance(len(found))
         return found
 
-    def take_closer(self, *options: str, strict: bool = False) -> Step[bool]:
+    def take_closer(self, *options: str, strict: bool = False) -> CursorReading[bool]:
         """Consume a closing literal.
 
         Unless `strict` it may be incomplete, if the reply finished (was not cut off) inside the literal.
@@ -207,7 +209,7 @@ class TextCursor:
         rest = self.source.text[self.at - self.source.base :]
         return any(option.startswith(rest) for option in options)
 
-    def take_matching(self, pattern: re.Pattern[str], limit: int) -> Step[str]:
+    def take_matching(self, pattern: re.Pattern[str], limit: int) -> CursorReading[str]:
         """Consume up to `limit` matching characters. The pattern matches a run of single characters."""
         parts: list[str] = []
         left = limit
@@ -222,7 +224,7 @@ class TextCursor:
                 break
         return "".join(parts)
 
-    def take_until(self, *stops: str, limit: int = 1 << 60) -> Step[tuple[str, str]]:
+    def take_until(self, *stops: str, limit: int = 1 << 60) -> CursorReading[tuple[str, str]]:
         """Consume the text before the first of the literals, and the literal: both are returned.
 
         The literal is empty if none comes, or if none begins within `limit` characters; then `limit`

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
+from dragoman.governance.harvest.cursor import CursorReading, TextCall, TextCursor
 from dragoman.governance.harvest.parts import UNDECLARED
 from dragoman.governance.tool_names import DeclaredTool
 
@@ -77,7 +77,7 @@ class ReaderContext(msgspec.Struct, frozen=True, kw_only=True):
         return tool
 
 
-Reading = Step[ReaderOutcome | None]
+Reading = CursorReading[ReaderOutcome | None]
 FormatReader = Callable[[TextCursor, ReaderContext], Reading]
 
 

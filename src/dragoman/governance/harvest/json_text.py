@@ -8,7 +8,7 @@ import re
 
 import msgspec
 
-from dragoman.governance.harvest.cursor import Step, TextCursor
+from dragoman.governance.harvest.cursor import CursorReading, TextCursor
 from dragoman.hub.errors import DragomanError
 from dragoman.wire.fields import decode, encode
 from dragoman.wire.partial_json import LIMIT, parse_object
@@ -31,7 +31,7 @@ class JsonBounds(msgspec.Struct, frozen=True):
     barred: tuple[str, ...] = ()
 
 
-def read_raw_value(cursor: TextCursor, bounds: JsonBounds) -> Step[str | None]:
+def read_raw_value(cursor: TextCursor, bounds: JsonBounds) -> CursorReading[str | None]:
     """The text of the next value, which a closer ends if brackets are missing; None if it has no end."""
     first = yield from cursor.peek()
     if first not in _OPENING:
@@ -42,7 +42,7 @@ def read_raw_value(cursor: TextCursor, bounds: JsonBounds) -> Step[str | None]:
     return raw if is_whole else None
 
 
-def _skip_value(cursor: TextCursor, bounds: JsonBounds) -> Step[bool]:
+def _skip_value(cursor: TextCursor, bounds: JsonBounds) -> CursorReading[bool]:
     edges = frozenset(literal[0] for literal in (*bounds.closers, *bounds.barred))
     stops = re.compile(r"[\"'{}\[\]" + "".join(map(re.escape, edges)) + "]")
     depth = 0
@@ -73,7 +73,7 @@ def _skip_value(cursor: TextCursor, bounds: JsonBounds) -> Step[bool]:
     return False
 
 
-def _skip_string(cursor: TextCursor, quote: str, bounds: JsonBounds) -> Step[bool]:
+def _skip_string(cursor: TextCursor, quote: str, bounds: JsonBounds) -> CursorReading[bool]:
     """Consume a string and its closing quotation mark; False if the text ends first."""
     while (yield from cursor.wait()):
         found = cursor.skip_to(_INSIDE[quote])
@@ -91,7 +91,7 @@ def _skip_string(cursor: TextCursor, quote: str, bounds: JsonBounds) -> Step[boo
     return False
 
 
-def read_key(cursor: TextCursor, *, strict: bool) -> Step[str | None]:
+def read_key(cursor: TextCursor, *, strict: bool) -> CursorReading[str | None]:
     """A member's key and its colon; None if there is none."""
     quote = yield from cursor.take('"', "'")
     if quote:
@@ -104,7 +104,7 @@ def read_key(cursor: TextCursor, *, strict: bool) -> Step[str | None]:
     return key if key and (yield from cursor.take(":")) else None
 
 
-def read_name(cursor: TextCursor, limit: int) -> Step[str | None]:
+def read_name(cursor: TextCursor, limit: int) -> CursorReading[str | None]:
     """A short string without escapes; None if there is none."""
     quote = yield from cursor.take('"', "'")
     if not quote:

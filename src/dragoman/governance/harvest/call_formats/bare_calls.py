@@ -12,7 +12,7 @@ from dragoman.governance.harvest.call_formats.json_in_tags import (
     json_reader,
     read_json_calls,
 )
-from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor, TextEnding
+from dragoman.governance.harvest.cursor import CursorReading, TextCall, TextCursor, TextEnding
 from dragoman.governance.harvest.format import (
     THINK,
     FamilyFormat,
@@ -33,7 +33,7 @@ _FENCE = "```"
 _LANGUAGE = re.compile(r"[a-z_]+")
 
 
-def is_end_of_reply(cursor: TextCursor, *tokens: str) -> Step[bool]:
+def is_end_of_reply(cursor: TextCursor, *tokens: str) -> CursorReading[bool]:
     """Whether the reply ends here, by the model itself; leaked end tokens are consumed."""
     while True:
         yield from cursor.skip_blanks()
@@ -42,7 +42,7 @@ def is_end_of_reply(cursor: TextCursor, *tokens: str) -> Step[bool]:
     return not (yield from cursor.wait()) and cursor.source.ending is TextEnding.CLEAN
 
 
-def _read_objects(cursor: TextCursor, context: ReaderContext) -> Step[tuple[TextCall, ...]]:
+def _read_objects(cursor: TextCursor, context: ReaderContext) -> CursorReading[tuple[TextCall, ...]]:
     """Read call objects separated by `;`. Returns their calls; none if one object is no call."""
     calls: tuple[TextCall, ...] = ()
     while True:
@@ -73,7 +73,7 @@ def _read_bare_list(cursor: TextCursor, context: ReaderContext) -> Reading:
     return FoundCalls(calls) if calls and (yield from is_end_of_reply(cursor)) else None
 
 
-def _read_fitting_objects(cursor: TextCursor, context: ReaderContext) -> Step[tuple[TextCall, ...]]:
+def _read_fitting_objects(cursor: TextCursor, context: ReaderContext) -> CursorReading[tuple[TextCall, ...]]:
     """Read consecutive call objects. Returns none if the arguments of one do not fit its tool's schema."""
     calls: tuple[TextCall, ...] = ()
     while not calls or (yield from cursor.peek()) == "{":

@@ -5,7 +5,7 @@ import re
 from msgspec.structs import replace
 
 from dragoman.governance.harvest.call_formats.token_sections import section_opener
-from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
+from dragoman.governance.harvest.cursor import CallReading, CursorReading, TextCall, TextCursor
 from dragoman.governance.harvest.format import (
     FamilyFormat,
     FoundCalls,
@@ -77,7 +77,7 @@ def _harmony_opener(marker: str, place: MarkerPlace = MarkerPlace.ANYWHERE) -> O
     return Opener(marker, read, "A", place, frames=place is MarkerPlace.ANYWHERE)
 
 
-def _read_harmony_call(cursor: TextCursor, tool: DeclaredTool) -> Step[TextCall | None]:
+def _read_harmony_call(cursor: TextCursor, tool: DeclaredTool) -> CallReading:
     yield from cursor.skip_blanks()
     may_end = is_complete((), tool.schema)
     if (yield from cursor.take_closer(*_ENDS, strict=not may_end)):
@@ -115,7 +115,7 @@ _ATTRIBUTE = re.compile(r'([\w-]+)="([^"]*)"')
 _KIMI_HEADER_LIMIT = 1024
 
 
-def _read_attributes(cursor: TextCursor) -> Step[dict[str, str] | None]:
+def _read_attributes(cursor: TextCursor) -> CursorReading[dict[str, str] | None]:
     header, stop = yield from cursor.take_until(_SEPARATOR, limit=_KIMI_HEADER_LIMIT)
     if not stop:
         return None
@@ -124,7 +124,7 @@ def _read_attributes(cursor: TextCursor) -> Step[dict[str, str] | None]:
     }
 
 
-def _read_kimi_call(cursor: TextCursor, context: ReaderContext) -> Step[TextCall | None]:
+def _read_kimi_call(cursor: TextCursor, context: ReaderContext) -> CallReading:
     attributes = yield from _read_attributes(cursor)
     tool = context.find(attributes.get("tool", ""), cursor) if attributes else None
     members: dict[str, str] = {}
@@ -145,7 +145,7 @@ def _read_kimi_call(cursor: TextCursor, context: ReaderContext) -> Step[TextCall
     return None
 
 
-def _read_kimi_object(cursor: TextCursor, tool: DeclaredTool) -> Step[TextCall | None]:
+def _read_kimi_object(cursor: TextCursor, tool: DeclaredTool) -> CallReading:
     """All arguments as one JSON object."""
     attributes = yield from _read_attributes(cursor)
     yield from cursor.skip_blanks()

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
+from dragoman.governance.harvest.cursor import CallReading, CursorReading, TextCall, TextCursor
 from dragoman.governance.harvest.format import (
     THINK,
     THINK_IN_PROMPT,
@@ -69,7 +69,7 @@ def json_reader(body: JsonBody) -> FormatReader:
     return read
 
 
-def _take_end(cursor: TextCursor, body: JsonBody, *, strict: bool) -> Step[bool]:
+def _take_end(cursor: TextCursor, body: JsonBody, *, strict: bool) -> CursorReading[bool]:
     """Consume the closer behind the body, and surplus brackets before it unless `strict`."""
     if not body.closers:
         return True
@@ -84,7 +84,7 @@ def _take_end(cursor: TextCursor, body: JsonBody, *, strict: bool) -> Step[bool]
 
 def read_json_calls(
     cursor: TextCursor, context: ReaderContext, body: JsonBody
-) -> Step[tuple[TextCall, ...] | None]:
+) -> CursorReading[tuple[TextCall, ...] | None]:
     """The calls of a body, without its closer; None if these are not calls."""
     yield from cursor.skip_blanks()
     if (yield from cursor.peek()) != ("[" if body.shape == "list" else "{"):
@@ -104,7 +104,7 @@ def read_json_calls(
 
 def _read_list(
     cursor: TextCursor, context: ReaderContext, body: JsonBody
-) -> Step[tuple[TextCall, ...] | None]:
+) -> CursorReading[tuple[TextCall, ...] | None]:
     calls: list[TextCall] = []
     yield from cursor.take("[")
     while True:
@@ -122,7 +122,7 @@ def _read_list(
         calls.append(call)
 
 
-def _read_call(cursor: TextCursor, context: ReaderContext, body: JsonBody) -> Step[TextCall | None]:
+def _read_call(cursor: TextCursor, context: ReaderContext, body: JsonBody) -> CallReading:
     """Read one call. None as soon as its name is read and not declared."""
     tool = arguments = None
     bounds = JsonBounds(body.closers, body.barred)
@@ -150,7 +150,7 @@ def _read_call(cursor: TextCursor, context: ReaderContext, body: JsonBody) -> St
     return None if tool is None else _build_call(tool, arguments, strict=context.strict)
 
 
-def _take_object_end(cursor: TextCursor, context: ReaderContext, body: JsonBody) -> Step[bool]:
+def _take_object_end(cursor: TextCursor, context: ReaderContext, body: JsonBody) -> CursorReading[bool]:
     """Whether the object ends here; otherwise the comma before its next member is consumed."""
     yield from cursor.skip_blanks()
     if (yield from cursor.take(",")):

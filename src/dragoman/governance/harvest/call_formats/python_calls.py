@@ -7,7 +7,7 @@ import re
 
 from dragoman.governance.harvest.call_formats.bare_calls import is_end_of_reply
 from dragoman.governance.harvest.call_formats.tagged_parameters import read_tool_name
-from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
+from dragoman.governance.harvest.cursor import CallReading, CursorReading, TextCall, TextCursor
 from dragoman.governance.harvest.format import (
     THINK,
     FamilyFormat,
@@ -26,7 +26,7 @@ _OUTSIDE = re.compile(r"[\"'()\[\]{},]")
 _INSIDE = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
 
 
-def _read_list(cursor: TextCursor, context: ReaderContext) -> Step[tuple[TextCall, ...] | None]:
+def _read_list(cursor: TextCursor, context: ReaderContext) -> CursorReading[tuple[TextCall, ...] | None]:
     """`[f(a=1), g()]`, with at least one call."""
     calls: list[TextCall] = []
     if not (yield from cursor.take("[")):
@@ -45,7 +45,7 @@ def _read_list(cursor: TextCursor, context: ReaderContext) -> Step[tuple[TextCal
         calls.append(call)
 
 
-def _read_call(cursor: TextCursor, context: ReaderContext) -> Step[TextCall | None]:
+def _read_call(cursor: TextCursor, context: ReaderContext) -> CallReading:
     tool = yield from read_tool_name(cursor, context, "(")
     if tool is None:
         return None
@@ -69,7 +69,7 @@ def _read_call(cursor: TextCursor, context: ReaderContext) -> Step[TextCall | No
         has_comma = bool((yield from cursor.take(",")))
 
 
-def _skip_argument(cursor: TextCursor) -> Step[bool]:
+def _skip_argument(cursor: TextCursor) -> CursorReading[bool]:
     """Consume the text up to the comma or bracket that ends an argument; False if there is none."""
     depth = 0
     while (yield from cursor.wait()):
@@ -90,7 +90,7 @@ def _skip_argument(cursor: TextCursor) -> Step[bool]:
     return False
 
 
-def _skip_string(cursor: TextCursor, quote: str) -> Step[bool]:
+def _skip_string(cursor: TextCursor, quote: str) -> CursorReading[bool]:
     while (yield from cursor.wait()):
         found = cursor.skip_to(_INSIDE[quote[0]])
         if not found:

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from dragoman.governance.harvest.call_formats.json_in_tags import READ_HERMES
-from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
+from dragoman.governance.harvest.cursor import CallReading, CursorReading, TextCall, TextCursor
 from dragoman.governance.harvest.format import (
     THINK,
     THINK_IN_PROMPT,
@@ -71,14 +71,15 @@ class CallSyntax(msgspec.Struct, frozen=True):
     parameter: ParameterSyntax
 
 
-def read_tool_name(cursor: TextCursor, context: ReaderContext, named: str = "") -> Step[DeclaredTool | None]:
+def read_tool_name(
+    cursor: TextCursor, context: ReaderContext, named: str = ""
+) -> CursorReading[DeclaredTool | None]:
     """Read the name of a declared tool, and then the text `named`; None if either is missing."""
-    name = yield from cursor.take_matching(NAME, context.longest)
-    tool = context.find(name, cursor)
+    tool = context.find((yield from cursor.take_matching(NAME, context.longest)), cursor)
     return tool if tool and (not named or (yield from cursor.take(named))) else None
 
 
-def read_tagged_call(cursor: TextCursor, context: ReaderContext, syntax: CallSyntax) -> Step[TextCall | None]:
+def read_tagged_call(cursor: TextCursor, context: ReaderContext, syntax: CallSyntax) -> CallReading:
     """One call, from behind its opening."""
     tool = yield from read_tool_name(cursor, context, syntax.named)
     if tool is None:
@@ -127,7 +128,7 @@ def unwrapped_reader(syntax: CallSyntax, optional_closer: str = "") -> FormatRea
 
 def read_parameters(
     cursor: TextCursor, context: ReaderContext, syntax: ParameterSyntax, tool: DeclaredTool, closer: str
-) -> Step[dict[str, str] | None]:
+) -> CursorReading[dict[str, str] | None]:
     """The arguments as JSON by key, up to and with the closer; None if these are not parameters."""
     members: dict[str, str] = {}
     is_open = False
@@ -155,7 +156,7 @@ def read_parameters(
 
 def _read_value(
     cursor: TextCursor, context: ReaderContext, syntax: ParameterSyntax, closer: str, other_keys: list[str]
-) -> Step[tuple[str, bool] | None]:
+) -> CursorReading[tuple[str, bool] | None]:
     """A raw value, and whether the next parameter has already begun; None if the value has no end.
 
     Models forget closing tags. The opening tag of another parameter that the tool declares and that was not

@@ -14,7 +14,7 @@ from dragoman.governance.harvest.call_formats.tagged_parameters import (
     read_tagged_call,
     read_tool_name,
 )
-from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
+from dragoman.governance.harvest.cursor import CallReading, CursorReading, TextCall, TextCursor
 from dragoman.governance.harvest.format import (
     THINK,
     THINK_IN_PROMPT,
@@ -36,7 +36,7 @@ from dragoman.governance.harvest.json_text import (
 from dragoman.governance.tool_names import DeclaredTool
 from dragoman.schema import properties_of
 
-CallReader = Callable[[TextCursor, ReaderContext], Step[TextCall | None]]
+CallReader = Callable[[TextCursor, ReaderContext], CallReading]
 
 
 def section_opener(section: str, call: str, read_call: CallReader, section_end: str) -> Opener:
@@ -73,7 +73,7 @@ def _lone_call_reader(read_call: CallReader, section_end: str) -> FormatReader:
     return read
 
 
-def _take_call_end(cursor: TextCursor, closer: str, *followers: str) -> Step[bool]:
+def _take_call_end(cursor: TextCursor, closer: str, *followers: str) -> CursorReading[bool]:
     """Consume a call's end. It may be missing where one of the followers comes."""
     yield from cursor.skip_blanks()
     if (yield from cursor.take_closer(closer)):
@@ -92,7 +92,7 @@ _FENCE = "```"
 _LANGUAGE = re.compile(r"[a-z]+")
 
 
-def _read_deepseek_v3(cursor: TextCursor, context: ReaderContext) -> Step[TextCall | None]:
+def _read_deepseek_v3(cursor: TextCursor, context: ReaderContext) -> CallReading:
     """`function`, the separator, the name, and a fence with the arguments."""
     if not (yield from cursor.take("function" + _DEEPSEEK_SEPARATOR)):
         return None
@@ -108,7 +108,7 @@ def _read_deepseek_v3(cursor: TextCursor, context: ReaderContext) -> Step[TextCa
     return (yield from _read_deepseek_arguments(cursor, tool, closers, fence))
 
 
-def _read_deepseek_v31(cursor: TextCursor, context: ReaderContext) -> Step[TextCall | None]:
+def _read_deepseek_v31(cursor: TextCursor, context: ReaderContext) -> CallReading:
     """The name, the separator and the arguments."""
     tool = yield from read_tool_name(cursor, context, _DEEPSEEK_SEPARATOR)
     if tool is None:
@@ -119,7 +119,7 @@ def _read_deepseek_v31(cursor: TextCursor, context: ReaderContext) -> Step[TextC
 
 def _read_deepseek_arguments(
     cursor: TextCursor, tool: DeclaredTool, closers: tuple[str, ...], fence: str = ""
-) -> Step[TextCall | None]:
+) -> CallReading:
     raw = yield from read_raw_value(cursor, JsonBounds(closers, (_DEEPSEEK_CALL, _DEEPSEEK)))
     if raw is None or not raw.startswith("{"):
         return None
@@ -161,7 +161,7 @@ _SELF_CLOSED = ('"/>', '" />')
 _PACKED = ("arguments", "input")
 
 
-def _read_dsml(cursor: TextCursor, context: ReaderContext) -> Step[TextCall | None]:
+def _read_dsml(cursor: TextCursor, context: ReaderContext) -> CallReading:
     tool = yield from read_tool_name(cursor, context)
     if tool is None:
         return None
@@ -209,7 +209,7 @@ _KIMI_BOUNDS = JsonBounds((_KIMI_CALL_END, _KIMI_END), (_KIMI_CALL, _KIMI))
 _KIMI_HEADER = re.compile(r"(?:functions\.)?(?P<name>.+?):(?P<number>\d+)|(?P<lone>\d+)")
 
 
-def _read_kimi(cursor: TextCursor, context: ReaderContext) -> Step[TextCall | None]:
+def _read_kimi(cursor: TextCursor, context: ReaderContext) -> CallReading:
     header, stop = yield from cursor.take_until(
         _KIMI_ARGUMENTS, _KIMI_CALL_END, _KIMI_CALL, limit=context.longest + 64
     )
@@ -249,7 +249,7 @@ _STEP_INVOKE = CallSyntax(
 )
 
 
-def _read_step3(cursor: TextCursor, context: ReaderContext) -> Step[TextCall | None]:
+def _read_step3(cursor: TextCursor, context: ReaderContext) -> CallReading:
     for literal in ("function", "<\uff5ctool_sep\uff5c>", _STEP_INVOKE.opens):
         yield from cursor.skip_blanks()
         if not (yield from cursor.take(literal)):

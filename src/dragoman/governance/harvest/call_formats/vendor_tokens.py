@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from dragoman.governance.harvest.call_formats.json_in_tags import JsonBody, read_json_calls
 from dragoman.governance.harvest.call_formats.tagged_parameters import read_tool_name
 from dragoman.governance.harvest.call_formats.token_sections import section_opener
-from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
+from dragoman.governance.harvest.cursor import CallReading, CursorReading, TextCall, TextCursor
 from dragoman.governance.harvest.format import (
     THINK,
     FamilyFormat,
@@ -108,7 +108,7 @@ _DEPTH = 32
 ElementContent = str | list[tuple[str, "ElementContent"]]
 
 
-def _read_minimax(cursor: TextCursor, context: ReaderContext) -> Step[TextCall | None]:
+def _read_minimax(cursor: TextCursor, context: ReaderContext) -> CallReading:
     tool = yield from read_tool_name(cursor, context, '">')
     if tool is None:
         return None
@@ -122,7 +122,7 @@ def _read_minimax(cursor: TextCursor, context: ReaderContext) -> Step[TextCall |
     return TextCall(name=tool.name, arguments=write_object(members))
 
 
-def _read_content(cursor: TextCursor, closer: str, depth: int) -> Step[ElementContent | None]:
+def _read_content(cursor: TextCursor, closer: str, depth: int) -> CursorReading[ElementContent | None]:
     """The content of an element, up to and with its end; None if there is none."""
     elements: list[tuple[str, ElementContent]] = []
     while True:
