@@ -373,3 +373,58 @@ def test_no_value_of_a_full_configuration_is_lost_in_silence(leaf: str) -> None:
     is_listed = str(path[0]) in places or f"{path[0]}[{path[1] if len(path) > 1 else ''}]" in places
     result = draft.build_text("a test") + noted(draft)
     assert is_listed or result != imported().build_text("a test") + noted(imported())
+
+
+def test_a_first_configuration_with_placeholders_is_converted_whole() -> None:
+    """Eight kinds of servers, as beginners have them: equal placeholders of keys, empty keys, all routes."""
+    config: dict[str, object] = {
+        "APIKEY": "choose-a-key",
+        "LOG": True,
+        "API_TIMEOUT_MS": 600000,
+        "NON_INTERACTIVE_MODE": False,
+        "Providers": [
+            _provider("openrouter", "https://openrouter.ai/api/v1/chat/completions", "sk-…", "openrouter"),
+            _provider("deepseek", "https://api.deepseek.com/chat/completions", "sk-…", "deepseek"),
+            _provider("ollama", "http://localhost:11434/v1/chat/completions", "ollama"),
+            _provider("gemini", "https://generativelanguage.googleapis.com/v1beta/models/", "sk-…", "gemini"),
+            _provider("ark", "https://ark.example/api/v3/chat/completions", "sk-…", "deepseek"),
+            _provider(
+                "scope", "https://scope.example/v1/chat/completions", "", ["maxtoken", {"max_tokens": 9}]
+            ),
+            _provider("dash", "https://dash.example/v1/chat/completions", "", "enhancetool", "reasoning"),
+            _provider("mix", "https://mix.example/v1/chat/completions", "sk-"),
+        ],
+        "Router": {
+            "default": "deepseek,model",
+            "background": "ollama,model",
+            "think": "deepseek,model",
+            "longContext": "openrouter,model",
+            "longContextThreshold": 60000,
+            "webSearch": "gemini,model",
+        },
+    }
+    draft = imported(config)
+    made = loaded(draft)
+    assert list(made.providers) == [
+        "openrouter",
+        "deepseek",
+        "ollama",
+        "gemini",
+        "ark",
+        "scope",
+        "dash",
+        "mix",
+    ]
+    assert {"background", "think", "longContext", "webSearch"} <= {rule.name for rule in made.rules}
+    assert [note.place for note in draft.notes] == ["LOG", "NON_INTERACTIVE_MODE"]
+    assert len(draft.variables) == len({"APIKEY", "openrouter", "deepseek", "gemini", "ark", "mix"})
+
+
+def _provider(name: str, url: str, key: str, *transformers: object) -> dict[str, object]:
+    return {
+        "name": name,
+        "api_base_url": url,
+        "api_key": key,
+        "models": ["model"],
+        "transformer": {"use": list(transformers)},
+    }
