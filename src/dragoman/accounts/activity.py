@@ -49,7 +49,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActivityCounts(Counts, kw_only=True):
-    """The sums of one key, session and day."""
+    """What an agent reported for one key, session and day: a sum for each counter of `COUNTERS`."""
 
     sessions: float = 0
     lines_added: float = 0
@@ -88,7 +88,7 @@ class ActivityReader:
         self._last: dict[tuple[object, ...], float] = {}
 
     def read(self, key: str, measurements: Iterable[Measurement]) -> dict[str, ActivityCounts]:
-        """The counts of each session of the key. Measurements without a counter are ignored."""
+        """Sum the measurements of one report by session id. `COUNTERS` lists those that count."""
         counts: dict[str, ActivityCounts] = {}
         for each in measurements:
             selector = _SELECTORS.get(each.name)

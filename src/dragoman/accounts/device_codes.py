@@ -1,6 +1,7 @@
 """Device codes of RFC 8628: an agent asks for a code, and a person approves it on a page of the gateway.
 
-Pure: the caller passes the date. Codes are in memory, for a few minutes, as hashes; a restart forgets them.
+Pure: the caller passes the date. Codes are in memory, for a few minutes, as hashes. They are lost at a
+restart.
 """
 
 import hashlib
@@ -57,7 +58,7 @@ class _WaitingCode(msgspec.Struct):
 
 
 class RateGate:
-    """Counts events per address and minute. A restart or a new minute forgets them."""
+    """Counts events per address and minute. The counts are lost at a restart."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -102,7 +103,7 @@ class DeviceCodes:
         return self._find(user_code, now) is not None
 
     def approve(self, user_code: str, approval: Approval, now: float) -> bool:
-        """Approve a code. False if no such code waits."""
+        """Approve a code. False if there is no such code that waits for approval."""
         waiting = self._find(user_code, now)
         if waiting is not None:
             waiting.approval = approval

@@ -138,7 +138,10 @@ class KeyLease:
         return reservation
 
     def settle(self, reservation: Reservation, used: Amount) -> None:
-        """Replace the amount of a request by the amount used."""
+        """End an admitted request: give back what it reserved and count what it used.
+
+        After `end`, the pair is kept in `late`.
+        """
         if self._has_ended:
             self.late.append((reservation, used))
             return

@@ -284,7 +284,7 @@ class UsageLedger:
         self._write_task = None
         self._written_keys = set()
         if self._pending or self._uncertain:
-            self._write_after(0 if is_written and self._pending.has_settlements else WRITE_DELAY)
+            self._write_after(0 if is_written and self._pending.affects_limits else WRITE_DELAY)
 
     async def _write_batches(self) -> bool:
         """Write the uncertain batches and the pending one. If that fails, they are also kept in a file."""

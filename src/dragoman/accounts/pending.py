@@ -37,11 +37,14 @@ class PendingWrites(msgspec.Struct):
     returns: list[LeaseReturn] = []
 
     def __bool__(self) -> bool:
-        return bool(self.has_settlements or self.usage or self.charges)
+        return bool(self.affects_limits or self.usage or self.charges)
 
     @property
-    def has_settlements(self) -> bool:
-        """Whether limits depend on these writes."""
+    def affects_limits(self) -> bool:
+        """Whether there are settlements or returned leases.
+
+        Limits depend on them, so they are written without delay.
+        """
         return bool(self.settlements or self.returns)
 
     def add_settlement(self, reservation: Reservation, used: Amount) -> None:

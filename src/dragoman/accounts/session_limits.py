@@ -1,7 +1,7 @@
 """What the sessions of agents have used, and whether a request of a session may still be sent. Pure.
 
-The sums are in memory: a restart forgets them, and each gateway has its own. Open requests are not part of
-them, so parallel requests can exceed a limit.
+The sums are in memory: they are lost at a restart, and each gateway has its own. Open requests are not part
+of them, so parallel requests can exceed a limit.
 """
 
 from collections.abc import Iterable

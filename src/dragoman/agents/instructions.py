@@ -86,7 +86,10 @@ def _find_hints(text: str) -> Iterator[int]:
 
 
 def _list_first_user_texts(request: Request) -> Iterator[str]:
-    """The texts of the user before the model's first answer. Codex and Gemini CLI name the folder there."""
+    """The texts of the user before the model's first answer.
+
+    Codex and Gemini CLI write the working folder there.
+    """
     for message in request.messages:
         if message.role == "assistant":
             return

@@ -57,7 +57,7 @@ class ClassSign(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs_body(self) -> bool:
-        """Whether the request must be read to compare it."""
+        """Whether a field needs the request's body, not only headers and model name."""
         texts = (self.prompt, self.beginning, self.instructions, self.output_property)
         return any(texts) or self.has_tools is not None or self.max_tokens is not None
 
@@ -127,7 +127,10 @@ _SIGNS_OF_AGENT = {
 def classify(
     identity: ClientIdentity, headers: Mapping[str, str], model: str, request: Request | None
 ) -> RequestClass:
-    """The class of a request. `request` is None if the body cannot be read: then only headers count."""
+    """The class of a request.
+
+    `request` is None if the body cannot be read: then only signs by header and model name can match.
+    """
     for sign in _SIGNS_OF_AGENT.get(identity.agent, ()):
         if _fits(sign, headers, model, request):
             return sign.name
@@ -145,7 +148,7 @@ def _fits(sign: ClassSign, headers: Mapping[str, str], model: str, request: Requ
 
 
 def _fits_body(sign: ClassSign, request: Request) -> bool:
-    """Compare the body. What is fast to find out comes first."""
+    """Whether the request's body matches the sign. Cheap tests come first."""
     if sign.max_tokens is not None and request.max_tokens != sign.max_tokens:
         return False
     if sign.output_property and sign.output_property not in _list_output_properties(request):

@@ -244,7 +244,10 @@ def find_running(config: Config) -> RunningGateway | None:
 
 
 def find_own_gateway(config: Config) -> RunningGateway | None:
-    """The gateway that runs with this configuration file, at any address, or the one at its address."""
+    """The running gateway that was started with this configuration file, at any address.
+
+    Without one, any gateway at the configured address.
+    """
     notice = find_live_notice(config.path, os.environ)
     if notice and not notice.is_child:
         found = _identify(notice.url, config)

@@ -204,7 +204,10 @@ def _read_keys(table: TomlTable, preset: Preset, environment: Environment) -> tu
 
 
 def read_headers(table: TomlTable, environment: Environment) -> dict[str, Secret]:
-    """The further headers, with names in lower case."""
+    """The headers of the table `headers`, which every request gets. Names in lower case.
+
+    Raises for reserved names.
+    """
     headers_table = table.table("headers")
     headers = {}
     for name, value in headers_table.values.items():

@@ -153,8 +153,9 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         yield CONFIG_SOURCE, _merge_matches(self.models, model)
 
     def merge_facts(self, model: str, *, only_stated: bool = False) -> dict[str, object]:
-        """The facts about a model from all sources. Within a source, its name overrides patterns.
+        """The facts about a model from all sources. Later sources override earlier ones.
 
+        Within a source, an entry with the model's exact name overrides patterns.
         `only_stated`: from the sources that apply to every client; see `FactLayer`.
         """
         layers = [layer.models for layer in self.layers if layer.is_stated or not only_stated]

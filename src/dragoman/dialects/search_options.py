@@ -24,7 +24,10 @@ def take_domains(values: Json, name: str) -> tuple[str, ...]:
 
 
 def take_location(values: Json) -> Location | None:
-    """Take the user's location. If its form differs from ours, a private extra keeps the original."""
+    """Take the user's location; None if it cannot be read.
+
+    If `write_location` would not give the same object, a private extra keeps the original.
+    """
     value = values.get(LOCATION)
     if not isinstance(value, dict) or value.get("type") != "approximate":
         return None

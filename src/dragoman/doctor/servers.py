@@ -126,7 +126,10 @@ def list_vendor_models(provider: Provider) -> list[str]:
 
 
 def read_provider_models(provider: Provider) -> dict[str, int]:
-    """The models that a provider reports, with the windows in use; 0: unknown. Empty without an answer."""
+    """The models that a provider reports, with the context windows in use; 0: unknown.
+
+    Empty without an answer.
+    """
     if is_loopback(urlsplit(provider.base_url).hostname or ""):
         server = find_server(provider.base_url)
         if server is not None:

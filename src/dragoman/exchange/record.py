@@ -262,7 +262,10 @@ def build_outcome(record: ExchangeRecord, received_bytes: int) -> ExchangeOutcom
 
 
 def _list_losses(losses: Sequence[Loss], limit: int = MAX_LISTED) -> str:
-    """The losses, as many as fit into the limit whole."""
+    """As many whole losses as fit into `limit` characters, joined by semicolons, and how many were left out.
+
+    A first loss that is too long is cut.
+    """
     text = ""
     for number, loss in enumerate(losses):
         longer = f"{text}; {loss}" if text else str(loss)

@@ -1,6 +1,6 @@
 """The port of a recorder: what it sees of an exchange while that runs.
 
-The gateway has at most one `ExchangeRecorder`. It decides at the beginning of each exchange whether it wants
+The gateway has at most one `ExchangeRecorder`. It decides at the beginning of each exchange whether it needs
 a tap. Without one, nothing is called and no byte is looked at.
 """
 

@@ -59,7 +59,7 @@ class CollectingClient:
         self.status, self.body = status, body
 
     def abort(self, *, at_once: bool = False) -> None:
-        """There is no connection."""
+        """Does nothing: there is no connection."""
 
 
 RunExchange = Callable[[RequestPlan, CollectingClient, RouteChoice], Awaitable[None]]

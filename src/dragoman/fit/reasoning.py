@@ -131,17 +131,20 @@ def _write_effort(
 ) -> ReasoningSettings:
     plain = replace(wanted, mode=None, effort=None, budget=None)
     if is_off(wanted):
-        return _reduce(plain, target.efforts, request, losses)
+        return _switch_off(plain, target.efforts, request, losses)
     effort = find_effort(wanted)
     if effort is None:
         return plain
     return replace(plain, effort=_clamp(effort, target.efforts, request, losses))
 
 
-def _reduce(
+def _switch_off(
     plain: ReasoningSettings, known: tuple[Effort, ...], request: Request, losses: Losses
 ) -> ReasoningSettings:
-    """Switch reasoning off, or set the least effort if the target cannot stop reasoning."""
+    """Switch reasoning off, or set the least effort if the target cannot stop reasoning, which is a loss.
+
+    `plain`: the settings without effort and budget. `known`: the efforts that the target accepts here.
+    """
     off = replace(plain, mode="off")
     if "none" in known:
         return replace(off, effort="none")
@@ -172,7 +175,7 @@ def _write_adaptive(
 ) -> ReasoningSettings:
     plain = replace(wanted, mode="adaptive", effort=None, budget=None)
     if is_off(wanted) and target.always_reasons:
-        return _reduce(plain, tuple(e for e in target.efforts if e != "none"), request, losses)
+        return _switch_off(plain, tuple(e for e in target.efforts if e != "none"), request, losses)
     if is_off(wanted):
         return replace(plain, mode="off")
     if (wanted.budget or 0) > 0 and not is_foreign(request, target):

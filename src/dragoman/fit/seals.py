@@ -2,8 +2,8 @@
 
 In a request, reasoning that cannot be sent is removed and never turned into text: models take such text for
 their own answer. Targets that require the reasoning of earlier messages get its text without the seal.
-Otherwise it is a loss if it held a text or stood for one. A call or a text that loses a foreign seal
-lost nothing that the target could read, so that is no loss.
+Otherwise the removed reasoning is reported as a loss, unless it had no text and represented none. A call or a
+text that loses a foreign seal lost nothing that the target could read, so that is no loss.
 
 In a reply, a client may have no place for the seal of a call or a text. Such a seal travels in a reasoning
 block of its own without text, whose form (`hub.seal`) names what it belongs to: the call that follows, or the

@@ -43,7 +43,10 @@ FUNCTION = build_function(
 
 
 class ImageTool(GatewayTool):
-    """Replaces pictures by references. The answers about a picture are cached."""
+    """Replaces images by numbered texts for a model that sees none, and offers `look_at_image`.
+
+    Another model answers a question about one image. Answers are cached.
+    """
 
     def __init__(self, settings: ImageToolSettings) -> None:
         self._target = settings.target

@@ -67,7 +67,7 @@ class McpServer:
             raise ToolFailed(f"the MCP server {self.name} is not connected")
         try:
             result = await self._client.call_tool(name, arguments)
-        except (OSError, RuntimeError, ValueError, _load_error()) as error:
+        except (OSError, RuntimeError, ValueError, _import_error_class()) as error:
             raise ToolFailed(f"the MCP server {self.name} failed: {str(error)[:300]}") from None
         return _read_result(result.model_dump(mode="json", by_alias=True))
 
@@ -132,7 +132,7 @@ class McpServer:
         return found
 
 
-def _load_error() -> type[Exception]:
+def _import_error_class() -> type[Exception]:
     """The class of the SDK's exceptions for error answers of a server."""
     error: type[Exception] = import_module("mcp").MCPError
     return error

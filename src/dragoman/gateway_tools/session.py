@@ -26,7 +26,10 @@ LAST_CALL = "[The gateway runs no further calls in this reply: answer with what 
 
 
 class OfferedFunction(msgspec.Struct, frozen=True):
-    """A function in the request, the tool that runs it, and its name and context there."""
+    """Where a function of the request comes from.
+
+    That is its tool, the tool's own name for it, and the context of the tool's offer.
+    """
 
     tool: GatewayTool
     name: str

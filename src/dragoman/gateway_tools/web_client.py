@@ -33,7 +33,10 @@ class WebAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is on the public internet, also if it contains another address."""
+    """Whether an IP address is public.
+
+    An IPv6 address that embeds IPv4 addresses is public only if those are too.
+    """
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:

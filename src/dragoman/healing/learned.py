@@ -57,8 +57,9 @@ ON CONFLICT (provider, model, name) DO UPDATE SET
 
 
 class LearnedFact(msgspec.Struct, frozen=True, kw_only=True):
-    """One fact about one model at one address. `message`: the refusal, shortened. Times are dates.
+    """One fact about one model at one address. Times are seconds since 1970.
 
+    `message`: the refusal, shortened.
     `item`: the refused field or the removed value, if the fact is about one.
     """
 

@@ -59,7 +59,11 @@ class RefusalPattern(NamedTuple):
 def _row(
     pattern: str, lifetime: float = LONG, *, seals: bool = False, output_limit: bool = False, **facts: object
 ) -> RefusalPattern:
-    """Build a row of the table. A fact is a `FactChange`, or the value that it gets."""
+    """Build a row of the table.
+
+    A keyword in `facts` is the name of a fact; its value is a `FactChange`, or the constant that the fact
+    becomes.
+    """
     changes = {name: value if callable(value) else constant(value) for name, value in facts.items()}
     return RefusalPattern(pattern, changes, lifetime, seals, output_limit)
 

@@ -1,4 +1,4 @@
-"""Seals: signatures that a vendor wants back unchanged, and the envelope that carries them through clients.
+"""Seals: signatures that a vendor requires back unchanged, and the envelope that takes them through clients.
 
 A seal returns only to its issuer. A client of another dialect gets it in an envelope, inside a field that the
 client sends back. The envelope also holds the text that the seal belongs to, because some clients send the

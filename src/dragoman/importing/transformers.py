@@ -74,7 +74,10 @@ def _convert_reasoning(draft: ConfigDraft, provider: str, model: str, options: T
 
 
 def _convert_openrouter(draft: ConfigDraft, provider: str, model: str, options: Table) -> str:
-    """The router writes the options into the request, such as `provider` with the preferred servers."""
+    """Write the transformer's options into the requests, by a payload rule, as claude-code-router does.
+
+    Returns a note about options that cannot be written.
+    """
     usable = {name: value for name, value in options.items() if _is_usable(name, value)}
     _add_payload(draft, provider, model, {"set": usable})
     return _note_others(options, usable)

@@ -112,7 +112,7 @@ class SharedCalls:
             self._writing = asyncio.get_running_loop().create_task(self._write())
 
     async def wait_until_written(self) -> None:
-        """Wait a short time until the leases are stored, so that another gateway can find them."""
+        """Wait at most `WRITE_SECONDS` until the call leases are stored: another gateway must find them."""
         if self._writing is not None:
             await asyncio.wait((self._writing,), timeout=WRITE_SECONDS)
 

@@ -1,7 +1,7 @@
 """`SharedHints`: gateways report to each other which targets cool down, and how fast targets are.
 
 Best effort: nothing waits for it, and without the state each gateway knows what it has seen by itself. Once a
-second the hints of the others are read, and the own ones are written if they have changed.
+second it reads the hints of the others, and writes its own if they have changed.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class SharedHints:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Stop, and delete the own hints: they are not renewed any more."""
+        """Stop, and delete its own hints: they are not renewed any more."""
         if self._task is None:
             return
         self._task.cancel()
@@ -62,7 +62,7 @@ class SharedHints:
                 await self._write([])
 
     async def exchange(self) -> None:
-        """Write the own hints if they have changed, and take over those of the others."""
+        """Write its own hints if they have changed, and take over those of the others."""
         now, date = asyncio.get_running_loop().time(), self._clock()
         hints = self._collect(now, date)
         # The dates differ a little each time, although nothing has changed.

@@ -143,7 +143,7 @@ class HoldingStage(Protocol):
 
 @runtime_checkable
 class TimedStage(HoldingStage, Protocol):
-    """A holding stage that may hold back a call before anything of it was sent."""
+    """A holding stage that can also hold a call's opening, so that the client has nothing of it yet."""
 
     @property
     def holds_for_a_time(self) -> bool:

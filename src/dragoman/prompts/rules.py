@@ -72,7 +72,10 @@ def _holds(prompt: CompiledPrompt, request: Request, traits: RequestTraits) -> b
 
 
 def _apply_to_tools(request: Request, prompt: CompiledPrompt) -> Request:
-    """The tools whose names match, with other descriptions; without them if the whole tool is removed."""
+    """The request with changed descriptions of the tools whose names match.
+
+    It is without those tools if the rule removes whole tools.
+    """
     rule = prompt.rule
     tools: list[Tool] = []
     for tool in request.tools:
@@ -114,7 +117,11 @@ def _change_message(message: Message, prompt: CompiledPrompt) -> Message:
 
 
 def _change_system(request: Request, prompt: CompiledPrompt) -> Request:
-    """Change the system text as a whole: its first or its last block, or all of them."""
+    """Apply a rule to all system texts together.
+
+    `append` changes the last, `prepend` the first; any other operation replaces or removes them all. Without
+    a system text, one is added.
+    """
     rule, roles = prompt.rule, _ROLES["system"]
     places = [
         (number, index)

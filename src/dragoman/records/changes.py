@@ -33,7 +33,7 @@ _TEXTS = frozenset({"content", "system"})
 
 
 class RequestChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """The differences of both requests, in the client's dialect.
+    """The differences between the client's request and the upstream's, in the client's dialect.
 
     `is_translated`: the upstream's request was translated back for the comparison.
     """
@@ -78,7 +78,10 @@ def explain_changes(
 
 
 def find_pass_causes(config: Config, body: Json, client: str, model: str, target: str) -> dict[str, str]:
-    """The pass that changed each path of the request, if the target is configured now."""
+    """The name of the last pass that changed each path of the request, by running the passes again.
+
+    Raises `KeyError` if the target's provider is not configured now.
+    """
     provider, _, name = target.partition("/")
     profile = config.providers[TargetName(provider, name).provider].build_profile(name)
     facts = build_target_facts(profile, client)

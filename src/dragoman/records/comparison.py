@@ -110,7 +110,7 @@ def _read_reply(turn: RecordedTurn) -> object:
 
 
 def _collect(value: object, path: str, texts: dict[str, str]) -> None:
-    """Add the growing texts and the names of an event, by their paths, to `texts`."""
+    """Add the texts that arrive in deltas (`_GROWING`), joined by path, and the values of `name`."""
     if isinstance(value, dict):
         index = value.get("index", value.get("output_index", ""))
         for name, each in value.items():

@@ -1,7 +1,7 @@
 """A request's prompt as a provider reads it, and where two prompts begin to differ.
 
-Providers cache the beginning of a prompt: tools, then system text, then messages, in any order of the
-JSON's members is. A later request uses the cache up to the first difference.
+Providers cache the beginning of a prompt: tools, then system text, then messages, whatever the order of
+the JSON's members. A later request uses the cache up to the first difference.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -112,7 +112,7 @@ class RequestTraits:
 
     @cached_property
     def wants_web_search(self) -> bool:
-        return any(tool.kind == "hosted" and tool.common_name == _WEB_SEARCH for tool in self._declared)
+        return any(tool.kind == "hosted" and tool.common_name == _WEB_SEARCH for tool in self._declared_tools)
 
     @cached_property
     def effort(self) -> Effort | None:
@@ -129,7 +129,7 @@ class RequestTraits:
     @cached_property
     def tools(self) -> tuple[str, ...]:
         """The names of the declared tools."""
-        return tuple(tool.name for tool in self._declared)
+        return tuple(tool.name for tool in self._declared_tools)
 
     @cached_property
     def called_tools(self) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ class RequestTraits:
         return tuple(block.name for block in blocks if isinstance(block, ToolCall))
 
     @cached_property
-    def _declared(self) -> tuple[Tool, ...]:
+    def _declared_tools(self) -> tuple[Tool, ...]:
         return list_declared_tools(self.request, self._kinds) if self.request else ()
 
     @cached_property

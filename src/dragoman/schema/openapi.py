@@ -83,7 +83,11 @@ class _Conversion:
         return written
 
     def _resolve(self, node: Schema, inside: frozenset[str]) -> tuple[Schema, frozenset[str], bool]:
-        """Follow the reference of a node; True if it leads in a circle. Keywords beside `$ref` win."""
+        """Follow the `$ref`s of a node.
+
+        Returns the node (its own keywords win), the references followed so far, and whether they form a
+        circle.
+        """
         reference = node.get("$ref")
         while isinstance(reference, str):
             if reference in inside:
@@ -99,7 +103,10 @@ class _Conversion:
         return node, inside, False
 
     def _merge_all_of(self, node: Schema, inside: frozenset[str], depth: int) -> Schema:
-        """Merge `allOf` into the node: members and requirements add up, of other keywords the first wins."""
+        """Merge `allOf` into the node.
+
+        Members and requirements add up; for other keywords, the first value wins.
+        """
         parts = node.get("allOf")
         if not isinstance(parts, list):
             return node

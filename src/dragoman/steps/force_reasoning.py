@@ -120,7 +120,7 @@ class ReasoningTagStage:
         return [BlockClosed(number)]
 
     def _open_text(self) -> list[ReplyEvent]:
-        """Open the text block as soon as it has text. Line ends after the tag are none."""
+        """Open the text block once it has text. Line ends directly after the closing tag are dropped."""
         if self._numbers.has_moved:
             self._text = self._text.lstrip("\n")
         if self._is_open or not self._text:

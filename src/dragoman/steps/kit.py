@@ -119,7 +119,7 @@ def _check_request(step: TransformStep, request: Request, target: TargetFacts) -
 
 
 def _check_history(request: Request) -> Iterator[str]:
-    """Each call must have exactly one result, before the model speaks again."""
+    """Each call must have exactly one result, before the next message of the model."""
     waiting: list[str] = []
     for message in request.messages:
         for block in message.blocks:
@@ -128,7 +128,7 @@ def _check_history(request: Request) -> Iterator[str]:
             elif isinstance(block, ToolResult):
                 waiting.remove(block.call_id)
             elif waiting and message.role == "assistant" and not isinstance(block, ToolCall):
-                yield f"the model speaks before the result of {waiting[0]}"
+                yield f"a message of the model comes before the result of {waiting[0]}"
         waiting += (block.id for block in message.blocks if isinstance(block, ToolCall))
     if waiting:
         yield f"a call without a result: {waiting[0]}"

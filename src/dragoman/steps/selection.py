@@ -84,7 +84,7 @@ class RequestSteps:
 
 
 class StepStage:
-    """The stage of a step. An exception in it fails the reply, and nothing of the gateway."""
+    """Runs the stage of a step. An exception becomes a `ReplyFailed`; the gateway goes on."""
 
     def __init__(self, name: str, stage: Stage) -> None:
         self._name = name

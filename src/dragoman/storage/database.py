@@ -98,7 +98,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def make_private(descriptor: int) -> None:
-    """Take the access of other users from a file, if this user owns it."""
+    """Make a file readable and writable by its owner only. Does nothing if another user owns it."""
     if os.name == "posix" and os.fstat(descriptor).st_mode & 0o077:
         with suppress(PermissionError):
             os.fchmod(descriptor, 0o600)

@@ -109,15 +109,18 @@ class PostgresTransaction:
 
 
 def _clean(value: object) -> object:
-    """PostgreSQL's texts cannot contain the character 0. A client may send it in a model's name."""
+    """The value with U+FFFD for each NUL character in a text, which PostgreSQL cannot store.
+
+    A client may send one in a model's name.
+    """
     return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
 
 
 class PostgresStorage:
     """The state in the database of the options. `folder` has the files of this gateway alone.
 
-    After a failure all work fails at once for a moment. Then one work tries the database again, so gateways
-    do not overload a database that is starting.
+    After a failure all operations fail at once for a moment. Then one operation tries the database again, so
+    gateways do not overload a database that is starting.
     """
 
     is_shared = True

@@ -88,7 +88,7 @@ class Metrics:
         self._create_caller_counters()
 
     def _create_caller_counters(self) -> None:
-        """The counters by client key and by agent."""
+        """Create the counters by client key and by agent."""
         self.key_requests = Counter(
             "dragoman_key_requests_total", ("key", "ending"), "Exchanges that have ended, by client key."
         )

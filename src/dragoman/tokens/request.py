@@ -129,7 +129,10 @@ def sample_messages(messages: Iterable[Message], offset: int = 0) -> "PromptSamp
 
 
 class PromptTally(msgspec.Struct, frozen=True):
-    """How many parts a prompt has for which a chat template adds tokens."""
+    """Counts of the messages, calls, results, tools and media of a prompt.
+
+    The chat template adds tokens for each.
+    """
 
     requests: int = 0
     messages: int = 0
@@ -209,7 +212,7 @@ def _collect_messages(messages: Iterable[Message]) -> "_PromptParts":
 
 
 class _PromptParts:
-    """The texts of a part of a prompt, and how many parts it has for which a chat template adds tokens."""
+    """Collects the texts and the counts (`PromptTally`) of part of a prompt."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

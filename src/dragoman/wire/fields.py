@@ -136,7 +136,7 @@ class ArrayTail(list[Json]):
 
 
 def find_first_index(items: Json) -> int:
-    """The index of the first item: 0, unless the list is the end of an array."""
+    """The index in the whole array of the list's first item: 0, except for an `ArrayTail`."""
     return items.first if type(items) is ArrayTail else 0
 
 

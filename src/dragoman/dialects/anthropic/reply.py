@@ -153,7 +153,7 @@ _GROWING: dict[str, tuple[str, str]] = {
 
 
 class _Collector:
-    """Accumulates the payloads of one stream."""
+    """Builds a whole message body from the event payloads of one stream: `feed` each, then `body`."""
 
     def __init__(self) -> None:
         self._message: Json = {}

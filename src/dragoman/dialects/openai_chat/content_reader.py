@@ -190,7 +190,10 @@ def _read_call(call: Fields) -> ToolCall:
 
 
 def _read_signature(call: Fields) -> tuple[str, Seal | None]:
-    """Google's signature of a call, if the field holds nothing else."""
+    """The flag for the call's `form` and the seal, from Google's signature in `extra_content`.
+
+    Empty and None if there is no signature, or if the field holds anything else; then the field stays.
+    """
     content = call.rest().get("extra_content")
     signature = read_thought_signature(content)
     if signature.split() != [signature] or content != {"google": {"thought_signature": signature}}:

@@ -151,7 +151,10 @@ def take_text(fields: Fields, name: str) -> str:
 
 
 def take_flag(fields: Fields, name: str) -> bool:
-    """Take a flag; one that is false stays in the object."""
+    """Take a boolean field; False if absent.
+
+    An explicit `false` stays in the extras, so that it is written again.
+    """
     flag = fields.maybe_flag(name)
     if flag is False:
         fields.rest()[name] = False

@@ -45,7 +45,10 @@ class StreamItem(ABC):
         self.added = item
 
     def finish(self, item: Json, *, is_last: bool = False) -> None:
-        """Read the finished item; empty if the reply ended without it. `is_last`: nothing follows for it."""
+        """Read the finished item. `item` is empty if the reply ended without it.
+
+        `is_last`: no later event has more of this item, so it ends now.
+        """
         if self.is_done:
             return
         if not is_last and not self._can_finish(item):

@@ -31,7 +31,8 @@ class GuardRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     `paths`: member names joined by dots, `*` for any member; empty means every text.
     `command`: a program and words that follow it in this order, each with `*` and alternatives by `|`.
     `only`: the commands that may run; the rule matches every other one.
-    `replacement`: the new text, with `{value}` for the old one. `fold`: pass the command to `bash -lc`.
+    `replacement`: the new text, with `{value}` for the old one.
+    `fold`: turn an argument list that needs a shell into `["bash", "-lc", text]`.
     """
 
     name: str

@@ -64,7 +64,7 @@ class RequestText:
         self._reduced: tuple[str, ...] | None = None
 
     def contains(self, text: str) -> bool:
-        """Whether a user message or a tool result contains this text, but for white space and escapes."""
+        """Whether a user message or a tool result contains this text, ignoring white space and escapes."""
         if self._reduced is None:
             texts = [variant for text in self._texts for variant in {text, html.unescape(text)}]
             unprefixed = [_LINE_PREFIX.sub("", text) for text in texts]

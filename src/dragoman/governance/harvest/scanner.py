@@ -272,7 +272,7 @@ class TextScanner:
             return False
         candidate, result, end = read
         text = body.text(end)
-        refusal = self._find_refusal(result, text)
+        refusal = self._find_rejection(result, text)
         if isinstance(result, TextCall) and not refusal:
             self._add_calls(candidate, (result,), len(text))
             body.restart(end)
@@ -291,8 +291,8 @@ class TextScanner:
 
     # What readers found.
 
-    def _find_refusal(self, result: TextCall | ReaderOutcome | None, text: str) -> str:
-        """The reason to leave a reader's finding in the text; empty if it counts or nothing was found."""
+    def _find_rejection(self, result: TextCall | ReaderOutcome | None, text: str) -> str:
+        """Why what a reader found must stay text; empty if it is accepted or nothing was found."""
         if result is None:
             return ""
         if self._has_text_before:

@@ -1,4 +1,4 @@
-"""`EmbeddedUpstream`: the port of the embedded model, in OpenAI Chat.
+"""`EmbeddedUpstream`: the `Upstream` of the embedded model, in OpenAI Chat.
 
 `model` decides the answer. This module writes it, whole or in small pieces, as a server does.
 """
