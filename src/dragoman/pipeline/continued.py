@@ -27,9 +27,9 @@ from dragoman.hub.request import Message, Request
 from dragoman.pipeline.history import (
     OVERHEAD,
     Front,
+    HistorySection,
     ItemPaths,
     SplitBody,
-    Step,
     TranslatedHistory,
     are_calls_answered,
     has_mark,
@@ -97,15 +97,15 @@ def begin_history(
     first = paths.find_message(request.messages, 0)
     begun = _Continuation(split, source, facts, front, None)
     count = count_leading_messages(fitted.messages)
-    step = begun.remember(index, request.messages[first:], fitted, fitted.messages[count:], losses)
-    if step is None:
+    section = begun.remember(index, request.messages[first:], fitted, fitted.messages[count:], losses)
+    if section is None:
         return None
     items = request.messages[first:]
     written = begun.build_front(request, fitted, fitted.messages[:count])
     if written is None:
         return None
     leading = items[: count_leading_messages(items)]
-    return TranslatedHistory(facts=facts, values=split.values, front=written, leading=leading, end=step)
+    return TranslatedHistory(facts=facts, values=split.values, front=written, leading=leading, end=section)
 
 
 def continue_history(
@@ -113,11 +113,11 @@ def continue_history(
 ) -> ContinuedTranslation | None:
     """Translate a request with the remembered steps that it begins with; None if that is not possible."""
     is_valid = history.values == split.values and history.facts == facts
-    step = history.find_step(split.items) if is_valid else None
-    if step is None:
+    section = history.find_section(split.items) if is_valid else None
+    if section is None:
         return None
     try:
-        return _Continuation(split, source, facts, history.front.fitted, step).translate(history)
+        return _Continuation(split, source, facts, history.front.fitted, section).translate(history)
     except (DragomanError, RecursionError):
         # The whole translation finds the same fault, and names the first one.
         return None
@@ -135,7 +135,7 @@ def _replace_messages(fitted: Request, messages: tuple[Message, ...]) -> Request
 
 
 class _Continuation:
-    """The translation of the items behind a remembered step; `step` is None at the beginning."""
+    """The translation of the items behind a remembered section; `section` is None at the beginning."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class _Continuation:
         source: RequestSource,
         facts: TargetFacts,
         front: FittedFront,
-        step: Step | None,
+        section: HistorySection | None,
     ) -> None:
         self._split = split
         self._source = source
@@ -152,8 +152,8 @@ class _Continuation:
         self._paths = ItemPaths(self._dialect.history.conversation)
         self._facts = facts
         self._front = front
-        self._step = step
-        self._chain = step.list_chain() if step else []
+        self._section = section
+        self._chain = section.list_chain() if section else []
         self._ids = frozenset[str]().union(*(each.ids for each in self._chain))
 
     def translate(self, history: TranslatedHistory) -> ContinuedTranslation | None:
@@ -178,7 +178,7 @@ class _Continuation:
         """Read the body without the tools and without the items of the remembered steps."""
         others = self._split.members.items()
         members = {name: decode(bytes(raw), depth=0) for name, raw in others if name != TOOLS}
-        first = self._step.count if self._step else 0
+        first = self._section.count if self._section else 0
         items = [decode(item, depth=0) for item in self._split.items[first:]]
         body: Json = {**members, self._dialect.history.conversation: ArrayTail(items, first)}
         return self._dialect.read_request(body, losses, model=self._source.model, stream=self._source.stream)
@@ -212,9 +212,9 @@ class _Continuation:
             return None
         chain = list(self._chain)
         index = self._paths.find_open_step(messages, self._facts)
-        step = self.remember(index, messages, fitted, rest, losses) if index else None
-        if step is not None:
-            chain.append(step)
+        section = self.remember(index, messages, fitted, rest, losses) if index else None
+        if section is not None:
+            chain.append(section)
             rest = rest[self._paths.find_message(rest, index) :]
         written = [each.written for each in chain if each.written]
         last = self._encode_messages(fitted, rest, losses)
@@ -245,10 +245,10 @@ class _Continuation:
         fitted: Request,
         fitted_messages: Sequence[Message],
         losses: Losses | Sequence[Loss],
-    ) -> Step | None:
+    ) -> HistorySection | None:
         """The steps before the item with this index; None if what follows could change them.
 
-        `messages` come from the items behind the step before, and `fitted_messages` are those after `fit`.
+        `messages` come from the items behind the section before, and `fitted_messages` are those after `fit`.
         """
         position = self._paths.find_message(messages, index)
         closed, following = messages[:position], messages[position:]
@@ -266,20 +266,20 @@ class _Continuation:
         for loss in losses:
             if 0 <= self._paths.find_index(loss.path) < index:
                 own.add(loss.path, loss.reason)
-        first = self._step.count if self._step else 0
-        before = self._step.sample if self._step else PromptSample()
+        first = self._section.count if self._section else 0
+        before = self._section.sample if self._section else PromptSample()
         items = self._split.items[first:index]
         size = sum(map(len, items)) + len(written) + OVERHEAD * (1 + len(items))
-        spoken = closed[count_leading_messages(closed) :] if self._step is None else closed
-        return Step(
-            before=self._step,
+        spoken = closed[count_leading_messages(closed) :] if self._section is None else closed
+        return HistorySection(
+            before=self._section,
             items=items,
             count=index,
             written=written,
             calls=tuple(outline_blocks(closed)),
             ids=frozenset((*list_ids(closed), *list_ids(written_messages))),
             losses=own.as_tuple(),
-            size=size + (self._step.size if self._step else 0),
+            size=size + (self._section.size if self._section else 0),
             sample=before + sample_messages(spoken, before.length),
         )
 
@@ -371,11 +371,16 @@ class _Continuation:
         return head, (b"]," if len(after) > 1 else b"]") + after, losses.as_tuple()
 
     def _outline(self, asked: Request, front: Front, messages: Sequence[Message]) -> Request:
-        calls = [block for step in self._chain for block in step.calls]
+        calls = [block for section in self._chain for block in section.calls]
         return replace_history(asked, front.outline_tools, (*calls, *outline_blocks(messages)))
 
-    def _join_samples(self, front: Front, end: Step, messages: Sequence[Message]) -> PromptSample | None:
-        """The sample of the prompt. None if it is short, or the conversation decides which tools count."""
+    def _join_samples(
+        self, front: Front, end: HistorySection, messages: Sequence[Message]
+    ) -> PromptSample | None:
+        """The token sample of the whole prompt, joined from remembered and new parts.
+
+        None if tools are deferred, or if the prompt is so small that all of it is sampled.
+        """
         if any(tool.deferred for tool in front.tools):
             return None
         following = messages[self._paths.find_message(messages, end.count) :]

@@ -53,10 +53,10 @@ def split_body(members: Members, fields: HistoryFields) -> SplitBody | None:
     return SplitBody(rest, tuple(map(bytes, items)), names, tuple(bytes(rest[name]) for name in names))
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Remembered steps of a conversation, and the ones before them."""
+class HistorySection(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """One remembered section of a conversation: some steps, linked to the section before."""
 
-    before: "Step | None"
+    before: "HistorySection | None"
     #: The client's items, and their number including those before.
     items: tuple[bytes, ...]
     count: int
@@ -67,19 +67,19 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     #: The ids of all calls and results: the client's and the target's.
     ids: frozenset[str]
     losses: tuple[Loss, ...]
-    #: The sample for token estimates, including the steps before.
+    #: The sample for token estimates, including the sections before.
     sample: PromptSample
 
-    #: The bytes in memory, including the steps before.
+    #: The bytes in memory, including the sections before.
     size: int
 
-    def list_chain(self) -> "list[Step]":
-        """All steps from the first to this one."""
-        chain: list[Step] = []
-        step: Step | None = self
-        while step is not None:
-            chain.append(step)
-            step = step.before
+    def list_chain(self) -> "list[HistorySection]":
+        """All sections from the first to this one."""
+        chain: list[HistorySection] = []
+        section: HistorySection | None = self
+        while section is not None:
+            chain.append(section)
+            section = section.before
         chain.reverse()
         return chain
 
@@ -118,16 +118,19 @@ class TranslatedHistory(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     front: Front
     #: The instructions at the beginning of the items, as they were read.
     leading: tuple[Message, ...]
-    end: Step
+    end: HistorySection
 
-    def find_step(self, items: Sequence[bytes]) -> Step | None:
-        """The last step that the items begin with, of those with items behind it."""
-        found: Step | None = None
+    def find_section(self, items: Sequence[bytes]) -> HistorySection | None:
+        """The last remembered section up to which `items` are the same, and at least one item follows.
+
+        None if there is none.
+        """
+        found: HistorySection | None = None
         start = 0
-        for step in self.end.list_chain():
-            if step.count >= len(items) or tuple(items[start : step.count]) != step.items:
+        for section in self.end.list_chain():
+            if section.count >= len(items) or tuple(items[start : section.count]) != section.items:
                 break
-            found, start = step, step.count
+            found, start = section, section.count
         return found
 
     @property
