@@ -19,7 +19,7 @@ from bench.gateway_endurance import held_report, soak_report
 from bench.gateway_processes import everything
 from bench.governed import governed_report
 from bench.instructions import instructions_report
-from bench.records import records_report
+from bench.records import records_instructions_report, records_report
 from bench.records_gateway import records_gateway_report
 from bench.rules import rules_report
 
@@ -27,7 +27,7 @@ ALONE = {
     "core": (stream_report, request_report),
     "governed": (governed_report,),
     "repair": (repair.report,),
-    "records": (records_report, records_gateway_report),
+    "records": (records_report, records_gateway_report, records_instructions_report),
     "rules": (rules_report,),
     "claude_code": (claude_code_report,),
     "instructions": (instructions_report,),

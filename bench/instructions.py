@@ -21,6 +21,7 @@ from bench.payloads import anthropic_stream, chat_stream, grow_session, response
 from dragoman.config.model import Config, Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.rules import Rule
+from dragoman.config.settings import RecordLevel, RecordSettings
 from dragoman.exchange.gateway import Gateway
 from dragoman.server.app import App
 from dragoman.storage.sqlite import SqliteStorage
@@ -85,11 +86,17 @@ class ScriptedServer:
         """Nothing is open."""
 
 
-def _build_app(folder: str, rules: tuple[Rule, ...]) -> App:
+def _build_app(folder: str, rules: tuple[Rule, ...], record: RecordLevel) -> App:
     chat = Provider(name="chat", dialect="openai_chat", base_url="http://127.0.0.1:9/v1")
     claude = Provider(name="claude", dialect="anthropic", base_url="http://127.0.0.1:9")
     routes = tuple(Route(match=name, targets=(TargetName(*to),)) for name, to in _ROUTES.items())
-    config = Config(providers={"chat": chat, "claude": claude}, routes=routes, rules=rules, roles=ROLES)
+    config = Config(
+        providers={"chat": chat, "claude": claude},
+        routes=routes,
+        rules=rules,
+        roles=ROLES,
+        records=RecordSettings(record=record),
+    )
     servers = {"chat": ScriptedServer(chat_stream()), "claude": ScriptedServer(anthropic_stream())}
     return App(Gateway(config, upstreams=servers, storage=SqliteStorage(Path(folder) / "state.sqlite")))
 
@@ -143,14 +150,16 @@ async def _run_socket(app: App, path: str, bodies: list[bytes]) -> None:
     assert not left, f"{len(left)} turns were not run"
 
 
-async def run_turns(lane: str, turns: int, rules: tuple[Rule, ...] = ()) -> None:
+async def run_turns(
+    lane: str, turns: int, rules: tuple[Rule, ...] = (), record: RecordLevel = "meta"
+) -> None:
     """Run so many turns of a lane in this process. `rules`: those of the gateway; none of them may hold."""
     path, model, _ = LANES[lane]
     build = responses_session if path == "/v1/responses" else grow_session
     # All bodies, also in the short run: the difference must not contain their construction.
     bodies = [body for number in range(LONG // 20) for body in build(number, model)][:turns]
     with tempfile.TemporaryDirectory() as folder:
-        app = _build_app(folder, rules)
+        app = _build_app(folder, rules, record)
         if lane == "websocket":
             await _run_socket(app, path, bodies)
         else:

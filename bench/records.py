@@ -6,6 +6,8 @@ the time that a client waits. The upstream and the client are in memory, so a tu
 
 import asyncio
 import os
+import shutil
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -14,6 +16,7 @@ from statistics import median
 
 import msgspec
 
+from bench.instructions import count_per_turn, run_turns
 from bench.payloads import agent_request, chat_stream, text_of
 from dragoman.config.model import Config
 from dragoman.config.provider import Provider, TargetName
@@ -168,3 +171,22 @@ def records_report() -> list[str]:
             f"   on the event loop {on_loop:8.0f} µs {ratios[1]:+7.1%}{size}"
         )
     return lines
+
+
+def records_instructions_report() -> list[str]:
+    """Millions of instructions per translated turn, by level."""
+    if not shutil.which("valgrind"):
+        return ["Records: valgrind is not installed (Debian: apt install valgrind)"]
+    counts = {level: count_per_turn("bench.records", level) for level in LEVELS}
+    return [
+        "Records: instructions per translated turn, in millions (valgrind, no sockets)",
+        *(
+            f"  record = {level!r:<10} {count / 1e6:9.2f} {count / counts['off'] - 1:+7.1%}"
+            for level, count in counts.items()
+        ),
+    ]
+
+
+if __name__ == "__main__":
+    level_to_run = next(level for level in LEVELS if level == sys.argv[1])
+    asyncio.run(run_turns("translated", int(sys.argv[2]), record=level_to_run))

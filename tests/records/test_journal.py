@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.records import journal as journal_module
@@ -17,7 +18,7 @@ def build_entry(number: int, session: str = "s") -> JournalEntry:
     row: dict[str, Any] = {name: "" if "TEXT" in kind else 0 for name, kind in COLUMNS.items()}
     row |= {"request": f"req_{number}", "session": session, "started": 1.5 * number}
     empty = dict.fromkeys(("losses", "reply_losses", "interventions", "attempts", "calls"), ())
-    return JournalEntry(row, {**empty, "usage": {"input": number}})
+    return JournalEntry(row, msgspec.Raw(msgspec.json.encode({**empty, "usage": {"input": number}})))
 
 
 def list_requests(folder: Path) -> list[str]:
@@ -81,7 +82,7 @@ def test_a_write_that_fails_or_is_slow_stops_the_journal_for_a_while(
     assert not journal.append(build_entry(1))
     (tmp_path / "none").mkdir()
     assert not journal.append(build_entry(1))
-    now[0] += journal_module.REST
+    now[0] += journal_module.FAILURE_REST
     assert journal.append(build_entry(1))
     write = os.write
 
@@ -91,4 +92,8 @@ def test_a_write_that_fails_or_is_slow_stops_the_journal_for_a_while(
 
     monkeypatch.setattr(os, "write", write_slowly)
     assert journal.append(build_entry(2))
+    rest = 2 * journal_module.MAX_SECONDS * journal_module.REST
+    now[0] += rest - 0.01
     assert not journal.append(build_entry(3))
+    now[0] += 0.02
+    assert journal.append(build_entry(3))

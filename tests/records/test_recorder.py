@@ -7,7 +7,10 @@ import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.accounts.keys import Caller
 from dragoman.config.settings import RecordLevel, RecordSettings
@@ -16,7 +19,15 @@ from dragoman.records import turn_writer
 from dragoman.records.filters import Condition, parse_filter
 from dragoman.records.journal import PATTERN
 from dragoman.records.reading import list_sessions, list_turns, read_part, read_raw, read_turn
-from dragoman.records.store import delete_turns, open_records, read_size
+from dragoman.records.store import (
+    MIN_COMPRESSED,
+    compress,
+    delete_turns,
+    open_records,
+    pack_details,
+    read_size,
+    unpack_details,
+)
 from dragoman.wire.sse import Output
 from tests.exchange.fakes import Break, RememberingClient, Script
 from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
@@ -254,3 +265,39 @@ def test_a_turn_is_stored_before_the_end_of_its_reply_is_sent(level: RecordLevel
     assert [turn["ending"] for turn in turns] == ["finished"] * 2
     attempts = recorded.read(read_turn, "last", 2)["attempts"]
     assert [(attempt["target"], attempt["failure"]) for attempt in attempts] == [("up/m", None)]
+
+
+def test_turns_without_contents_share_a_transaction_and_are_numbered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder_module, "PAUSE", 1000.0)
+    recorded = RecordedGateway(tmp_path, settings=RecordSettings(record="meta"))
+    other = {**CLAUDE, "x-claude-code-session-id": "session-2"}
+
+    async def run() -> None:
+        # The first turn of a session is written before the end of its reply.
+        for headers in (CLAUDE, other):
+            await recorded.send(ask(HELLO), headers=headers)
+        for headers in (CLAUDE, other, CLAUDE, other, CLAUDE):
+            await recorded.send(ask(HELLO), headers=headers)
+        assert recorded.recorder.status.written == 2
+        await recorded.recorder.flush()
+        assert recorded.recorder.status.written == 7
+        await asyncio.to_thread(recorded.recorder.close)
+
+    asyncio.run(run())
+    turns = recorded.read(list_turns, EVERYTHING)
+    numbers = sorted((turn["session"], turn["number"]) for turn in turns)
+    assert numbers == [("session-1", each) for each in (1, 2, 3, 4)] + [
+        ("session-2", each) for each in (1, 2, 3)
+    ]
+
+
+@given(st.dictionaries(st.text(max_size=20), st.text(max_size=1500), max_size=5))
+def test_details_are_read_as_they_were_stored(members: dict[str, str]) -> None:
+    details = msgspec.json.encode(members)
+    packed = pack_details(details)
+    assert len(packed) <= max(MIN_COMPRESSED, len(details))
+    assert unpack_details(packed) == details
+    # Older files have all details compressed.
+    assert unpack_details(compress(details)) == details

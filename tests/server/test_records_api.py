@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from dragoman.config.settings import RecordSettings
+from dragoman.records import recorder as recorder_module
 from tests.exchange.sample_replies import CHAT_STREAM
 from tests.server.running import OPERATOR, Running, config_for, running
 from tests.upstream.byte_server import LAST_CHUNK, ByteServer, chunk, eventually, run, stream_head
@@ -32,6 +33,23 @@ async def written(gateway: Running, count: int) -> None:
     recorder = gateway.app.recorder
     assert recorder is not None
     await eventually(lambda: recorder.status.written >= count)
+
+
+@pytest.mark.rule("R132")
+def test_a_query_gets_the_turns_that_have_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "PAUSE", 1000.0)
+
+    async def scenario() -> None:
+        answer = (stream_head(), *(chunk(piece) for piece in CHAT_STREAM), LAST_CHUNK)
+        async with ByteServer(answer, answer, answer) as upstream:
+            config = msgspec.structs.replace(config_for(upstream.url), records=RecordSettings(record="meta"))
+            async with running(config, state=tmp_path / "state.db") as gateway:
+                for count in (1, 2, 3):
+                    assert (await gateway.ask("POST", "/v1/messages", HELLO, CLAUDE)).status == 200
+                    session = await get(gateway, "/sessions/s1")
+                    assert len(session["list"]) == count  # type: ignore[arg-type]
+
+    run(scenario)
 
 
 @pytest.mark.rule("R132")

@@ -154,7 +154,7 @@ def _insert_line(
         raise ConfigError("the file lacks a block of a turn") from None
     for body in bodies:
         count_uses(connection, body.blocks)
-    insert_turn(connection, {**row, "session": session}, line.details, bodies)
+    insert_turn(connection, {**row, "session": session}, msgspec.json.encode(line.details), bodies)
 
 
 def _read_lines(file: BinaryIO) -> Iterator[ArchiveLine]:

@@ -22,16 +22,19 @@ fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 PATTERN = "records-*.journal"
 #: Bytes from which on a new journal is begun.
 MAX_SIZE = 256 * 1024
-#: Seconds that a write may take. After a longer one, the journal is not used for `REST` seconds.
-MAX_SECONDS = 0.02
-REST = 10.0
+#: Seconds that a write may take; a busy processor alone makes it more than 0.02. After a longer one, the
+#: journal is not used for `REST` times as long: a slow disk holds the event loop for 1 % of the time at most.
+MAX_SECONDS = 0.1
+REST = 100
+#: Seconds that the journal is not used after a write that failed.
+FAILURE_REST = 10.0
 
 
 class JournalEntry(msgspec.Struct):
-    """A turn: its row, and its details."""
+    """A turn: its row, and its details as JSON."""
 
     row: dict[str, Any]
-    details: dict[str, Any]
+    details: msgspec.Raw
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -67,8 +70,10 @@ class Journal:
             is_whole = False
         self._size += len(data) if is_whole else MAX_SIZE
         ended = self._clock()
-        if not is_whole or ended - began > MAX_SECONDS:
-            self._rests_until = ended + REST
+        if not is_whole:
+            self._rests_until = ended + FAILURE_REST
+        elif ended - began > MAX_SECONDS:
+            self._rests_until = ended + REST * (ended - began)
         return is_whole
 
     def replace_if_long(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.records.filters import Condition
-from dragoman.records.store import NAMES, BodyRow, Row, decompress, read_bodies, read_content
+from dragoman.records.store import NAMES, BodyRow, Row, read_bodies, read_content, unpack_details
 from dragoman.records.stream_events import decode, list_events
 
 #: The largest number of rows of one answer.
@@ -111,7 +111,7 @@ def read_turn(connection: sqlite3.Connection, session: str, number: int) -> Row:
     if not rows:
         raise RecordNotFound(f"session {session!r} has no turn {number}")
     row = rows[0]
-    details: dict[str, Any] = msgspec.json.decode(decompress(row.pop("details")))
+    details: dict[str, Any] = msgspec.json.decode(unpack_details(row.pop("details")))
     return {
         **row,
         **details,

@@ -16,6 +16,8 @@ from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from typing import NamedTuple
 
+from msgspec import Raw
+
 from dragoman.config.model import Config, Route
 from dragoman.config.settings import RecordLevel
 from dragoman.exchange.record import ExchangeRecord
@@ -23,16 +25,16 @@ from dragoman.pipeline.plan import RequestPlan
 from dragoman.records.journal import Journal, JournalEntry
 from dragoman.records.store import Row
 from dragoman.records.taps import BodyTap, MetaTap, PendingBody
-from dragoman.records.turn_writer import MAX_SESSIONS, EndedTurn, Job, JournaledTurn, TurnWriter
-from dragoman.records.turns import build_details, build_row
+from dragoman.records.turn_writer import MAX_SESSIONS, EndedTurn, Flush, Job, JournaledTurn, TurnWriter
+from dragoman.records.turns import build_row, encode_details
 
 #: Jobs and bytes that may wait for the thread. What comes on top is lost.
 MAX_WAITING = 2000
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 #: Jobs that one transaction takes.
 BATCH = 256
-#: Seconds between two transactions, unless a reply waits.
-PAUSE = 0.05
+#: Seconds between two transactions, unless a reply or a query waits: many turns cost less than one by one.
+PAUSE = 0.5
 #: Seconds that the end of a reply waits for the file at most. After that no reply waits until the thread has
 #: written everything.
 MAX_DELAY = 2.0
@@ -64,7 +66,7 @@ class Recorder:
     """Records the exchanges of one gateway in one file. `get_config` returns the current configuration.
 
     Call order: `start` for each exchange, whose tap stores the turn before the end of the reply;
-    `record_exchange` at the end of the exchange; `close` once, at the shutdown.
+    `record_exchange` at the end of the exchange; `flush` before a query; `close` once, at the shutdown.
     """
 
     def __init__(self, file: Path, get_config: Callable[[], Config], clock: Callable[[], float]) -> None:
@@ -129,12 +131,20 @@ class Recorder:
         """Keep the turn of an exchange whose reply is complete. May wait for the thread, but not long."""
         if self._write_journal(record):
             return
-        loop = asyncio.get_running_loop()
-        is_written = None if self._is_late else loop.create_future()
+        is_written = None if self._is_late else asyncio.get_running_loop().create_future()
         if self._submit_turn(record, is_written) and is_written is not None:
-            timer = loop.call_later(MAX_DELAY, self._give_up, is_written)
-            await is_written
-            timer.cancel()
+            await self._wait_for(is_written)
+
+    async def flush(self) -> None:
+        """Wait until the turns that have ended are in the file, but not long. Called before a query."""
+        is_written = asyncio.get_running_loop().create_future()
+        if self._waiting and not self._is_late and self._submit(Flush(is_written), 0):
+            await self._wait_for(is_written)
+
+    async def _wait_for(self, is_written: "asyncio.Future[None]") -> None:
+        timer = asyncio.get_running_loop().call_later(MAX_DELAY, self._give_up, is_written)
+        await is_written
+        timer.cancel()
 
     def _write_journal(self, record: ExchangeRecord) -> bool:
         """Write a turn that needs nothing of its request to the journal."""
@@ -142,14 +152,14 @@ class Recorder:
         if not isinstance(tap, MetaTap) or tap.request is not None or tap.is_submitted:
             return False
         row = build_row(record, tap, tap.identity.session, "", self._clock())
-        entry = JournalEntry(row, build_details(record, tap))
+        entry = JournalEntry(row, Raw(encode_details(record, tap)))
         tap.is_submitted = self._journal.append(entry)
         if tap.is_submitted:
             self._submit(JournaledTurn(entry), 0)
         return tap.is_submitted
 
     def _give_up(self, is_written: "asyncio.Future[None]") -> None:
-        """A reply has waited too long."""
+        """A reply or a query has waited too long."""
         self._is_late = True
         _resolve(is_written)
 
@@ -184,7 +194,7 @@ class Recorder:
     def _submit(self, job: Job, size: int) -> bool:
         with self._lock:
             if self._waiting >= MAX_WAITING or self._waiting_bytes + size > MAX_WAITING_BYTES:
-                self._lost += not isinstance(job, PendingBody)
+                self._lost += isinstance(job, EndedTurn | JournaledTurn)
                 return False
             self._waiting += 1
             self._waiting_bytes += size
@@ -193,10 +203,11 @@ class Recorder:
             self._thread = Thread(target=self._run, name="dragoman-records", daemon=True)
             self._thread.start()
         self._queue.put(job)
-        is_urgent = isinstance(job, EndedTurn) and job.is_written is not None
-        if is_urgent or self._waiting_bytes > MANY_BYTES:
+        is_urgent = isinstance(job, EndedTurn | Flush) and job.is_written is not None
+        if is_urgent or self._waiting >= BATCH or self._waiting_bytes > MANY_BYTES:
             self._hurry.set()
-        if is_urgent or not isinstance(job, PendingBody) or self._waiting_bytes > MANY_BYTES:
+            self._wake.set()
+        elif not isinstance(job, PendingBody) and not self._wake.is_set():
             self._wake.set()
         return True
 
@@ -213,7 +224,8 @@ class Recorder:
                 with self._lock:
                     self._waiting -= len(jobs)
                     self._waiting_bytes -= sum(job.size for job in jobs)
-                waiting = [job.is_written for job in jobs if isinstance(job, EndedTurn) and job.is_written]
+                waiters = (job.is_written for job in jobs if isinstance(job, EndedTurn | Flush))
+                waiting = [is_written for is_written in waiters if is_written is not None]
                 if waiting or (rows and self.listeners):
                     self._call_loop(rows, waiting)
             self._is_late = False

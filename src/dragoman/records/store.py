@@ -92,6 +92,8 @@ RECORDS_SCHEMA = Schema(
 
 #: The parts of a turn, in the order of time.
 PARTS = ("client_request", "upstream_request", "upstream_reply", "client_reply")
+#: Bytes of a turn's details from which on they are compressed.
+MIN_COMPRESSED = 2048
 #: Turns that one deletion takes.
 DELETED_AT_ONCE = 200
 
@@ -135,6 +137,15 @@ def decompress(data: bytes) -> bytes:
     return zstandard.ZstdDecompressor().decompress(data)
 
 
+def pack_details(details: bytes) -> bytes:
+    """The details as they are stored: short ones as they are, because to compress them costs more."""
+    return details if len(details) < MIN_COMPRESSED else compress(details)
+
+
+def unpack_details(data: bytes) -> bytes:
+    return data if data.startswith(b"{") else decompress(data)
+
+
 def connect_records(file: Path) -> sqlite3.Connection:
     """Open the file, and add what a process that was killed left in its journal."""
     connection = connect(file, RECORDS_SCHEMA)
@@ -157,7 +168,7 @@ def _insert_entry(connection: sqlite3.Connection, entry: JournalEntry) -> None:
     )
     if found.fetchone() is None:
         project = find_session_project(connection, row["session"])
-        insert_turn(connection, {**row, "project": project}, entry.details, ())
+        insert_turn(connection, {**row, "project": project}, bytes(entry.details), ())
 
 
 def find_session_project(connection: sqlite3.Connection, session: str) -> str:
@@ -186,15 +197,18 @@ def hash_content(content: bytes) -> bytes:
     return blake2b(content, digest_size=16).digest()
 
 
-def insert_turn(
-    connection: sqlite3.Connection, row: Row, details: Mapping[str, object], bodies: Iterable[BodyRow]
-) -> Row:
-    """Write one turn, as the next of its session unless it has a number. Returns the row with its number."""
+def insert_turn(connection: sqlite3.Connection, row: Row, details: bytes, bodies: Sequence[BodyRow]) -> Row:
+    """Write one turn, as the next of its session unless it has a number. Returns the row with its number.
+
+    `details` is a JSON object.
+    """
     if not row.get("number"):
         found = connection.execute("SELECT MAX(number) FROM turns WHERE session = ?", (row["session"],))
         row = {**row, "number": (found.fetchone()[0] or 0) + 1}
-    values = [row[name] for name in NAMES] + [compress(msgspec.json.encode(details))]
+    values = [row[name] for name in NAMES] + [pack_details(details)]
     turn = connection.execute(_INSERT_TURN, values).lastrowid
+    if not bodies:
+        return row
     connection.executemany(
         "INSERT INTO bodies VALUES (?, ?, ?, ?, ?)",
         [

@@ -32,10 +32,10 @@ from dragoman.records.store import (
     read_deletions,
 )
 from dragoman.records.taps import BodyTap, MetaTap, PendingBody
-from dragoman.records.turns import build_details, build_row
+from dragoman.records.turns import build_row, encode_details
 from dragoman.wire.sse import Output, encode_sse
 
-#: Turns between two checks of the limits.
+#: Turns between two checks of the limits, at least.
 CHECK_EVERY = 50
 #: Turns between two checkpoints of the write-ahead log.
 CHECKPOINT_EVERY = 100
@@ -63,7 +63,14 @@ class JournaledTurn(NamedTuple):
     size: int = 0
 
 
-Job = PendingBody | EndedTurn | JournaledTurn
+class Flush(NamedTuple):
+    """A query that waits until the turns before it are written."""
+
+    is_written: asyncio.Future[None]
+    size: int = 0
+
+
+Job = PendingBody | EndedTurn | JournaledTurn | Flush
 
 
 class TurnWriter:
@@ -82,6 +89,8 @@ class TurnWriter:
         self._until_checkpoint = CHECKPOINT_EVERY
         #: The prompt tokens of the last turn, by session, sub-agent and target.
         self._inputs: OrderedDict[tuple[str, str, str], int] = OrderedDict()
+        #: The number of the last turn of each session, within one transaction: other processes write too.
+        self._numbers: dict[str, int] = {}
         self.broken_prefixes = 0
         self.last_broken_prefix = ""
         self.written = 0
@@ -107,7 +116,7 @@ class TurnWriter:
         for job in jobs:
             if isinstance(job, PendingBody):
                 self._prepare(job)
-            else:
+            elif not isinstance(job, Flush):
                 ended.append(job)
         if not ended:
             return []
@@ -193,6 +202,7 @@ class TurnWriter:
     def _write_turns(self, ended: list[EndedTurn | JournaledTurn]) -> list[Row]:
         connection = self._connection or self._connect()
         connection.execute("BEGIN IMMEDIATE")
+        self._numbers.clear()
         try:
             self._check_deletions(connection)
             rows = [
@@ -204,7 +214,6 @@ class TurnWriter:
             self._until_check -= len(rows)
             self._until_checkpoint -= len(rows)
             if self._until_check <= 0:
-                self._until_check = CHECK_EVERY
                 self._apply_limits(connection, rows[-1]["started"])
         except BaseException:
             if connection.in_transaction:
@@ -220,14 +229,24 @@ class TurnWriter:
         project = self._projects.get(session, "")
         row = build_row(record, tap, session, project, now)
         bodies = list(self._write_bodies(connection, tap)) if isinstance(tap, BodyTap) else []
-        row = insert_turn(connection, row, build_details(record, tap), bodies)
+        row = self._insert(connection, row, encode_details(record, tap), bodies)
         if bodies:
             self._check_prefix(connection, row)
         return row
 
     def _write_entry(self, connection: sqlite3.Connection, entry: JournalEntry) -> Row:
-        project = self._projects.get(entry.row["session"], "")
-        return insert_turn(connection, {**entry.row, "project": project}, entry.details, ())
+        entry.row["project"] = self._projects.get(entry.row["session"], "")
+        return self._insert(connection, entry.row, bytes(entry.details), ())
+
+    def _insert(
+        self, connection: sqlite3.Connection, row: Row, details: bytes, bodies: Sequence[BodyRow]
+    ) -> Row:
+        session = row["session"]
+        if session in self._numbers:
+            row["number"] = self._numbers[session] + 1
+        row = insert_turn(connection, row, details, bodies)
+        self._numbers[session] = row["number"]
+        return row
 
     def _check_prefix(self, connection: sqlite3.Connection, row: Row) -> None:
         """Count an unexpected miss of the prompt cache that the gateway caused, by a change of the prompt."""
@@ -297,6 +316,8 @@ class TurnWriter:
 
     def _apply_limits(self, connection: sqlite3.Connection, now: float) -> None:
         limits = self._get_config().records
+        # The check reads all rows, so it comes less often where there may be many.
+        self._until_check = max(CHECK_EVERY, limits.max_count // 100)
         expired = find_expired(
             connection,
             max_count=limits.max_count,

@@ -83,10 +83,10 @@ def build_row(record: ExchangeRecord, tap: MetaTap, session: str, project: str, 
     }
 
 
-def build_details(record: ExchangeRecord, tap: MetaTap) -> dict[str, object]:
-    """What is shown of one turn only: attempts, losses, interventions, headers, all counts."""
+def encode_details(record: ExchangeRecord, tap: MetaTap) -> bytes:
+    """What is shown of one turn only, as JSON: attempts, losses, interventions, headers, all counts."""
     client = tap.client if isinstance(tap, BodyTap) else None
-    return {
+    details: dict[str, object] = {
         "attempts": [
             {
                 "target": str(attempt.target),
@@ -119,6 +119,7 @@ def build_details(record: ExchangeRecord, tap: MetaTap) -> dict[str, object]:
         "upstream_session": record.session,
         "has_alternatives": record.has_alternatives,
     }
+    return msgspec.json.encode(details)
 
 
 def _list_attempts(record: ExchangeRecord, tap: MetaTap) -> list[AttemptRecord]:

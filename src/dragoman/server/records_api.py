@@ -56,6 +56,7 @@ async def query_records(request: AdminRequest, work: Callable[[sqlite3.Connectio
     recorder = request.state.recorder
     if recorder is None:
         raise _build_error("nothing is recorded: the gateway has no state folder")
+    await recorder.flush()
     return await asyncio.to_thread(open_records, recorder.file, work)
 
 
