@@ -229,9 +229,22 @@ class TranslatedReply:
         self._update_handlers()
 
     def _run(self, events: ReadEvents) -> Output:
+        """Pass the events of one read through the stages. Returns what the writer makes of the results."""
         frames: Parts = []
         try:
-            self._write_all(events, frames)
+            for event in events:
+                if isinstance(event, DeltaRun):
+                    self._write_run(event, frames)
+                elif (handlers := self._handlers.get(type(event))) is None:
+                    self._pass([event], self._stages, frames)
+                elif handlers and not (type(event) is TextDelta and self._skim and self._skim(event.text)):
+                    self._write_delta(event, handlers, frames)
+                else:
+                    self._checker.check(event)
+                    frames += self._writer.write(event)
+                    continue
+                if self.is_ended:
+                    break
         except (DragomanError, RecursionError) as error:
             if not self.is_ended:
                 failure = error.failure if isinstance(error, DragomanError) else TOO_DEEP
@@ -241,21 +254,6 @@ class TranslatedReply:
         elif self._rounds is not None:
             self.is_round_over = self._rounds.needs_next_round
         return FrameRuns(frames)
-
-    def _write_all(self, events: ReadEvents, frames: Parts) -> None:
-        """Pass the events of one read through the stages and write the results to `frames`."""
-        for event in events:
-            if isinstance(event, DeltaRun):
-                self._write_run(event, frames)
-            elif (handlers := self._handlers.get(type(event))) is None:
-                self._pass([event], self._stages, frames)
-            elif (type(event) is TextDelta and self._skim and self._skim(event.text)) or not handlers:
-                self._checker.check(event)
-                frames += self._writer.write(event)
-            else:
-                self._write_delta(event, handlers, frames)
-            if self.is_ended:
-                break
 
     def _write_delta(self, event: ReplyEvent, handlers: Sequence[int], frames: Parts) -> None:
         """Pass a delta through the stages that handle its kind."""

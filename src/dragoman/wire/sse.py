@@ -49,13 +49,10 @@ class FrameRun(msgspec.Struct, frozen=True, gc=False):
         return [Frame(event, head + value + tail) for value in self.values.split(b"\n")[:-1]]
 
 
-class FrameRuns:
+class FrameRuns(msgspec.Struct, frozen=True, gc=False):
     """Frames of our own, some of them as runs. Iteration gives single frames."""
 
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: Sequence[Frame | FrameRun]) -> None:
-        self.parts = parts
+    parts: Sequence[Frame | FrameRun]
 
     def __iter__(self) -> Iterator[Frame]:
         for part in self.parts:
@@ -113,18 +110,17 @@ def encode_sse(output: Output) -> bytes:
 
     The data of a frame is one line: writers encode JSON without line breaks, and `RawEvents` joins lines.
     """
-    parts = output.parts if type(output) is FrameRuns else output
-    if type(parts) is list and len(parts) == 1 and type(parts[0]) is Frame:
+    if isinstance(output, FrameRuns):
+        parts = output.parts
         # Most reads hold one event.
-        frame: Frame = parts[0]
-        return _PREFIXES[frame.event] + frame.data + b"\n\n"
+        if len(parts) == 1:
+            return _encode_part(parts[0])
+        return b"".join([_encode_part(part) for part in parts]) if parts else b""
     if isinstance(output, RawEvents):
         return output.data + encode_sse(output.added) if output.added else output.data
     if not output:
         return b""
     prefixes = _PREFIXES
-    if isinstance(output, FrameRuns):
-        return b"".join([_encode_part(part) for part in output.parts])
     # One concatenation per frame: formatting each frame takes three times as long.
     return b"\n\n".join([prefixes[frame.event] + frame.data for frame in output]) + b"\n\n"
 

@@ -41,11 +41,14 @@ def test_a_reply_means_the_same_whether_its_chunks_repeat_each_other_or_not(
 
 
 def change_of(payload: dict[str, object], heard: list[str], *, accepts: bool = True) -> TextChange:
-    def take(texts: Sequence[str]) -> bool:
+    def take(text: str) -> bool:
+        return take_run([text])
+
+    def take_run(texts: Sequence[str]) -> bool:
         heard.extend(texts)
         return accepts
 
-    return TextChange(payload, "content", take)
+    return TextChange(payload, "content", take, take_run)
 
 
 def learned(data: bytes, heard: list[str], *, accepts: bool = True) -> ChunkTemplate:
@@ -67,7 +70,8 @@ def test_a_chunk_with_another_text_is_taken_without_being_decoded(data: bytes) -
     two = before + rb"two\n" + after
     assert repetition.take_run([Frame("", two)], 0)
     assert repetition.take_events(b"data: " + two + b"\n\n")
-    assert heard == ["two\n", "two\n"]
+    assert repetition.take_event(b"data: " + two + b"\n\n")
+    assert heard == ["two\n"] * 3
 
 
 @pytest.mark.parametrize(
@@ -88,6 +92,7 @@ def test_a_chunk_that_differs_elsewhere_is_not_taken(other: bytes) -> None:
     template = learned(b'{"a":1,"content":"one","b":[]}', heard)
     assert not template.take_run([Frame("", other)], 0)
     assert not template.take_events(b"data: " + other + b"\n\n")
+    assert not template.take_event(b"data: " + other + b"\n\n")
     assert heard == []
 
 
@@ -98,6 +103,8 @@ def test_a_part_of_an_event_is_no_event_of_the_template() -> None:
     event = b"data: " + data + b"\n\n"
     for other in (b"", event[:-1], event[:-2], event[1:], data, b"event: x\n" + event, event[:-1] + b"x"):
         assert not template.take_events(other)
+        assert not template.take_event(other)
+    assert not template.take_event(event + event)
     assert heard == []
 
 
@@ -176,6 +183,7 @@ def test_an_event_without_the_second_quote_of_its_text_is_not_taken(data: bytes)
     before, _, after = data.rpartition(b"one")
     broken = b"data: " + before + after[1:] + b"\n\n"
     assert repetition.take_events(broken) == 0
+    assert not repetition.take_event(broken)
     assert repetition.take_events(broken + broken) == 0
     assert repetition.take_events(b"data: " + before + after + b"\n\n") == len(broken) + 1
     assert heard == [""]

@@ -55,8 +55,9 @@ from dragoman.wire.sse import Frame, Frames, join_frames
 
 _encode = msgspec.json.Encoder().encode
 
-_TEXT = b'{"candidates":[{"content":{"parts":[{"text":%b}],"role":"model"},"index":0}]%b}'
-_THOUGHT = _TEXT.replace(b"%b}],", b'%b,"thought":true}],')
+_HEAD = b'{"candidates":[{"content":{"parts":[{"text":'
+_TEXT_TAIL = b'}],"role":"model"},"index":0}]'
+_THOUGHT_TAIL = b',"thought":true' + _TEXT_TAIL
 
 #: Clients that split decoded text into lines treat these characters as line ends, so they are escaped.
 _LINE_ENDS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
@@ -88,7 +89,9 @@ class GeminiStreamWriter:
         self._shows_thoughts = self._native or request is None or bool(reasoning and reasoning.show)
         #: Hosted tools give citations, and citations need the cited text.
         self._searches = request is not None and any(tool.kind == "hosted" for tool in request.tools)
-        self._suffix = b""
+        #: What follows the candidates of a chunk.
+        self._suffix = b"}"
+        self._text_tail = _TEXT_TAIL + self._suffix
         self._reply: Json = {}
         self._open: OpenPart | None = None
         self._waiting: list[SealedItem] = []
@@ -114,17 +117,18 @@ class GeminiStreamWriter:
         self._reply["responseId"] = (
             event.id if self._native and event.id else self._context.ids.adopt("", event.id)
         )
-        self._suffix = b"," + escape_line_ends(_encode(self._reply))[1:-1]
+        self._suffix = b"," + escape_line_ends(_encode(self._reply))[1:]
+        self._text_tail = _TEXT_TAIL + self._suffix
         return ()
 
     def _build_frame(self, payload: Json) -> Frames:
         return (Frame("", escape_line_ends(_encode(payload))),)
 
     def _join(self, kind: str) -> None:
-        if self._joining != kind:
-            self._joining = kind
-            self._joined = 0
-            self._parts += 1
+        """Begin the part of this kind that later texts join."""
+        self._joining = kind
+        self._joined = 0
+        self._parts += 1
 
     def _write_part(self, part: Json) -> Frames:
         return self._build_frame(
@@ -187,9 +191,10 @@ class GeminiStreamWriter:
         if not text:
             return ()
         self._visible = True
-        self._join("text")
+        if self._joining != "text":
+            self._join("text")
         block.text.add(text)
-        return (Frame("", _TEXT % (escape_line_ends(_encode(text)), self._suffix)),)
+        return (Frame("", _HEAD + escape_line_ends(_encode(text)) + self._text_tail),)
 
     def _on_reasoning_delta(self, event: ReasoningDelta) -> Frames:
         return self._write_thought(self._open, event.text, event.part) if self._open else ()
@@ -204,8 +209,9 @@ class GeminiStreamWriter:
         block.parts[part].append(text)
         if not self._shows_thoughts:
             return ()
-        self._join("thought")
-        return (Frame("", _THOUGHT % (escape_line_ends(_encode(shown)), self._suffix)),)
+        if self._joining != "thought":
+            self._join("thought")
+        return (Frame("", _HEAD + escape_line_ends(_encode(shown)) + _THOUGHT_TAIL + self._suffix),)
 
     def _on_arguments_delta(self, event: ArgumentsDelta) -> Frames:
         if self._open:

@@ -144,21 +144,26 @@ class CallAssembler:
         call = self._slots.get((0, index))
         if call is None or call.block < 0 or not isinstance(function.get("arguments"), str):
             return None
-        return TextChange(function, "arguments", partial(self._continue, (0, index), call))
+        take = partial(self._continue, (0, index), call)
+        return TextChange(function, "arguments", take, partial(self._continue_run, (0, index), call))
 
-    def _continue(self, slot: tuple[int, int], call: PendingChatCall, texts: list[str]) -> bool:
+    def _continue(self, slot: tuple[int, int], call: PendingChatCall, text: str) -> bool:
         if self._slots.get(slot) is not call:
             return False
         self._last = call
-        texts = [text for text in texts if text]
-        characters = sum(map(len, texts))
-        if len(texts) > 1 and self._builder.is_open(call.block) and call.size + characters <= WATCHED:
-            call.size += characters
-            call.pieces += texts
-            self._builder.append_run(call.block, texts, characters)
-            return True
-        for text in texts:
+        if text:
             self._append(call, text)
+        return True
+
+    def _continue_run(self, slot: tuple[int, int], call: PendingChatCall, texts: list[str]) -> bool:
+        characters = sum(map(len, texts))
+        is_open = self._slots.get(slot) is call and self._builder.is_open(call.block)
+        if not is_open or call.size + characters > WATCHED:
+            return all(self._continue(slot, call, text) for text in texts)
+        self._last = call
+        call.size += characters
+        call.pieces += texts
+        self._builder.append_run(call.block, texts, characters)
         return True
 
     def feed_legacy(self, value: dict[str, object], choice: int) -> None:

@@ -95,22 +95,29 @@ class DeltaReader:
         """The text that may differ in the next delta, after `read_plain` has read this one."""
         current = self.current
         if current.field in delta:
-            return TextChange(delta, current.field, partial(self._continue, current.block))
+            block = current.block
+            take, take_run = partial(self._continue, block), partial(self._continue_run, block)
+            return TextChange(delta, current.field, take, take_run)
         calls = delta.get("tool_calls")
         return self.calls.find_change(calls[0]) if isinstance(calls, list) and len(calls) == 1 else None
 
-    def _continue(self, block: int, texts: list[str]) -> bool:
+    def _continue(self, block: int, text: str) -> bool:
         current = self.current
         if current.block != block:
             return False
-        if len(texts) == 1:
-            characters = len(texts[0])
-            self._builder.append(block, texts[0])
-        else:
-            characters = sum(map(len, texts))
-            self._builder.append_run(block, texts, characters)
+        if current.kind is Text:
+            self.visible += len(text)
+        self._builder.append(block, text)
+        return True
+
+    def _continue_run(self, block: int, texts: list[str]) -> bool:
+        current = self.current
+        if current.block != block:
+            return False
+        characters = sum(map(len, texts))
         if current.kind is Text:
             self.visible += characters
+        self._builder.append_run(block, texts, characters)
         return True
 
     def append_text(self, kind: type[Text] | type[Refusal], text: str) -> None:

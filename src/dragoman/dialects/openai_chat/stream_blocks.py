@@ -21,7 +21,7 @@ from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, WRAPPED_FORMAT,
 from dragoman.hub.blocks import Reasoning, ReplyBlock, ToolCall
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
-from dragoman.wire.sse import Frame, Frames
+from dragoman.wire.sse import LIMIT, Frame, Frames
 
 #: Issuers whose seals on calls have a field in this API, which Google defined.
 GOOGLE_ISSUERS = frozenset(("gemini", NAME))
@@ -96,11 +96,13 @@ class OpenCall:
 
     def take_arguments(self, text: str) -> str:
         """The arguments to send now. White space waits for what follows, because alone it is not JSON."""
-        if not self.has_arguments and self.block.kind != "custom" and not text.strip():
+        if self.has_arguments:
+            return text
+        if self.block.kind != "custom" and not text.strip():
             self._blank += text
             return ""
         text, self._blank = self._blank + text, ""
-        self.has_arguments |= bool(text)
+        self.has_arguments = bool(text)
         return text
 
     def build_first_fragment(self, seal: Seal | None, arguments: str, *, same_dialect: bool) -> Json:
@@ -212,14 +214,15 @@ def error_frame(body: Json) -> Frames:
 
 
 class TextChange(NamedTuple):
-    """The text of a decoded chunk that may differ in the next ones, and the function that takes new texts.
+    """The text of a decoded chunk that may differ in the next ones, and the functions that take new texts.
 
-    The function returns False if it can take no texts any more, because the block has closed.
+    The functions return False if they can take no texts any more, because the block has closed.
     """
 
     holder: Json
     field: str
-    take: Callable[[list[str]], bool]
+    take: Callable[[str], bool]
+    take_run: Callable[[list[str]], bool]
 
 
 class ChunkTemplate:
@@ -229,13 +232,31 @@ class ChunkTemplate:
     string are the same, then the chunk has the same meaning with another text, and is not decoded again.
     """
 
-    __slots__ = ("_after", "_before", "_end", "_start", "_take", "_tries")
+    __slots__ = ("_after", "_before", "_end", "_start", "_take", "_take_run", "_text", "_tries")
 
     def __init__(self) -> None:
         #: The bytes of the chunk before and after its text, with the quotes. Before one is learned, none fit.
         self._set(b"\n", b"\n")
-        self._take: Callable[[list[str]], bool] = _take_nothing
+        self._take: Callable[[str], bool] = _take_nothing
+        self._take_run: Callable[[list[str]], bool] = _take_nothing
         self._tries = MOST_TRIES
+
+    def take_event(self, data: bytes) -> bool:
+        """Take the text of one event that fits, and is all of `data`. False if it does not fit."""
+        size = len(data)
+        if (
+            not data.startswith(self._start)
+            or not data.endswith(self._end)
+            or data.find(b"\n") != size - 2
+            or size > LIMIT
+        ):
+            return False
+        try:
+            # With both quotes, so that an event in which they are one and the same does not fit.
+            text = _decode_text(data[self._text])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        return self._take(text)
 
     def take_events(self, data: bytes, start: int = 0) -> int:
         """Take the texts of the events from `start` on that fit. Returns their size in bytes.
@@ -245,16 +266,6 @@ class ChunkTemplate:
         before, after = self._start, self._end
         if not data.startswith(before, start):
             return 0
-        if data.find(b"\n", start) == len(data) - 2:
-            # One event, as in most reads of a live stream. The text is decoded with both of its quotes, so
-            # that an event in which they are one and the same does not fit.
-            if not data.endswith(after):
-                return 0
-            try:
-                text = _decode_text(data[start + len(before) - 1 : 1 - len(after)])
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                return 0
-            return len(data) - start if self._take([text]) else 0
         # Every other line is blank. What follows the last blank one may be the beginning of an event.
         # A file of bytes finds its lines in a third of the time of `split`.
         file = BytesIO(data)
@@ -309,7 +320,9 @@ class ChunkTemplate:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return False
         # No text goes over a line break, so a text that contains a quote makes more texts than there are.
-        return len(texts) == len(raws) and self._take(texts)
+        if len(texts) != len(raws):
+            return False
+        return self._take_run(texts) if len(texts) > 1 else self._take(texts[0])
 
     @property
     def can_learn(self) -> bool:
@@ -318,7 +331,7 @@ class ChunkTemplate:
     def learn(self, data: bytes, payload: Json, change: TextChange) -> None:
         """Learn the template of a chunk: its bytes, its decoded payload, and the text inside it."""
         self._tries -= 1
-        holder, field, take = change
+        holder, field, take, take_run = change
         text = holder[field]
         name, value = _encode(field), _encode(text)
         # A server with another way to escape characters is not recognised.
@@ -331,16 +344,18 @@ class ChunkTemplate:
         is_there = _decodes_to(before + _encode(_PROBE)[1:] + after, payload)
         holder[field] = text
         if is_there:
-            self._take = take
+            self._take, self._take_run = take, take_run
             self._set(before, b'"' + after)
 
     def _set(self, before: bytes, after: bytes) -> None:
         self._before, self._after = before, after
         #: The same, for a whole event.
         self._start, self._end = b"data: " + before, after + b"\n\n"
+        #: The place of the text in an event, with its quotes.
+        self._text = slice(len(self._start) - 1, 1 - len(self._end))
 
 
-def _take_nothing(texts: list[str]) -> bool:
+def _take_nothing(text: str | list[str]) -> bool:
     return False
 
 

@@ -65,6 +65,11 @@ class ChatStreamReader(FrameReader):
         self._rest = ChoiceAccumulator(UpstreamProtocolError)
 
     def _read_data(self, data: bytes) -> None:
+        # Most reads of a live stream are one event that fits the learned template.
+        if not (self._sse.is_between_events and self._template.take_event(data)):
+            self._read_events(data)
+
+    def _read_events(self, data: bytes) -> None:
         # Most events fit the learned template and need no frames. The others are read one by one, so that
         # events behind them can fit again.
         start, left = 0, MOST_SINGLE_EVENTS if len(data) <= LIMIT else 0

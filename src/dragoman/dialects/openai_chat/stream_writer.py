@@ -208,8 +208,10 @@ class ChatStreamWriter:
 
     def _on_arguments_delta(self, event: ArgumentsDelta) -> Frames:
         opened = self._open[event.index]
-        text = opened.take_arguments(event.text) if isinstance(opened, OpenCall) else ""
-        return self._write_fragment(opened, text) if isinstance(opened, OpenCall) and text else ()
+        if not isinstance(opened, OpenCall):
+            return ()
+        text = opened.take_arguments(event.text)
+        return self._write_fragment(opened, text) if text else ()
 
     def _write_fragment(self, call: OpenCall, text: str) -> Frames:
         self._characters += len(text)
