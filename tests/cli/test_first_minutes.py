@@ -181,6 +181,20 @@ def test_run_without_a_file_does_not_use_a_gateway_that_has_one(home: Path) -> N
     assert found == RunningGateway(f"http://127.0.0.1:{port}", is_own=False)
 
 
+@pytest.mark.rule("M2")
+@pytest.mark.parametrize("options", [(), ("--workers", "2")])
+@pytest.mark.parametrize("is_same_user", [True, False])
+def test_run_without_a_file_uses_only_a_gateway_of_the_same_user(
+    home: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], is_same_user: bool
+) -> None:
+    port = free_port()
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(home if is_same_user else home / "other"))
+    with serving(project(home, "empty"), home, "--port", str(port), *options):
+        found = find_running(Config(server=ServerSettings(port=port)))
+    assert found == RunningGateway(f"http://127.0.0.1:{port}", is_own=is_same_user)
+
+
 def test_the_doctor_names_a_gateway_of_another_project(home: Path) -> None:
     port = free_port()
     first, second = project(home, "a", port), project(home, "b", port)

@@ -132,14 +132,14 @@ def test_without_a_gateway_the_status_states_what_to_do(folder: Path) -> None:
     never = dragoman(folder, "status")
     assert never.code == 2
     assert "no gateway has run here yet" in never.err
-    assert "hint: start one with `dragoman serve`" in never.err
+    assert "hint: start one with `dragoman start`" in never.err
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     gone = dragoman(folder, "status", "--url", f"http://127.0.0.1:{port}", DRAGOMAN_ADMIN_TOKEN="x" * 20)
     assert gone.code == 2
     assert gone.err.splitlines() == [
         f"error: no gateway answers at http://127.0.0.1:{port}",
-        "hint: start one with `dragoman serve`, or give its address with --url",
+        "hint: start one with `dragoman start`, or give its address with --url",
     ]
 
 

@@ -46,6 +46,30 @@ metrics = 1
 
 
 @pytest.mark.rule("M25")
+def test_several_mistakes_of_one_table_are_reported_together() -> None:
+    text = """\
+[providers.a]
+dialect = "openai-chat"
+base_url = "localhost:1"
+[[routes]]
+match = "gpt-[45"
+target = []
+colour = 1
+[[routes]]
+match = "x["
+target = "b/m"
+[[routes]]
+match = 1
+target = "a/m"
+[[routes]]
+match = ""
+target = "a/m"
+"""
+    lines = [message.partition(":")[0] for message, _ in mistakes(text)]
+    assert lines == [f"f.toml, line {line}" for line in (2, 3, 5, 6, 7, 9, 10, 12, 14)]
+
+
+@pytest.mark.rule("M25")
 def test_a_route_to_a_provider_with_a_mistake_is_no_second_mistake() -> None:
     text = '[providers.a]\ndialect = "openai"\n[[routes]]\nmatch = "x"\ntarget = "a/m"\n'
     assert len(mistakes(text)) == 1

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from dragoman.cli.connection import check_url, gateway_url
+from dragoman.cli.connection import check_url, gateway_url, program_name
 from dragoman.cli.formats import config_option
 from dragoman.cli.notices import read_notice
 from dragoman.config.find import find_config, find_config_path, find_state_folder
@@ -67,7 +67,7 @@ class AdminClient:
             if self._fallback_url in ("", self.url):
                 raise ConfigError(
                     f"no gateway answers at {self.url}",
-                    hint="start one with `dragoman serve`, or give its address with --url",
+                    hint=f"start one with `{program_name()} start`, or give its address with --url",
                 ) from None
             self.url = self._fallback_url
             return self.call(method, path, body)
@@ -113,6 +113,6 @@ def _read_token(folder: Path) -> Secret:
     if token is None:
         raise ConfigError(
             f"there is no admin token in {folder / FILE_NAME}: no gateway has run here yet",
-            hint=f"start one with `dragoman serve`; for a gateway on another machine, set {VARIABLE}",
+            hint=f"start one with `{program_name()} start`; for a gateway on another machine, set {VARIABLE}",
         )
     return token

@@ -21,7 +21,7 @@ from dragoman.cli.completion import complete_models
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option
 from dragoman.cli.notices import find_live_notice
-from dragoman.config.find import identify_config
+from dragoman.config.find import find_state_folder, identify_config
 from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
 from dragoman.doctor.servers import find_server_model
@@ -232,7 +232,10 @@ def gateway_url(config: Config) -> str:
 
 
 class RunningGateway(msgspec.Struct, frozen=True):
-    """A gateway at the configured address. `is_own`: it has loaded the same configuration file."""
+    """A gateway at the configured address. `is_own`: it has loaded the same configuration file.
+
+    Without a file: it is a gateway of the same user.
+    """
 
     url: str
     is_own: bool
@@ -268,7 +271,8 @@ def _identify(url: str, config: Config) -> RunningGateway | None:
         return None
     if b'"service":"dragoman"' not in answer:
         return None
-    return RunningGateway(url, is_own=identify_config(config.path).encode() in answer)
+    own = identify_config(config.path, find_state_folder(config, os.environ))
+    return RunningGateway(url, is_own=own.encode() in answer)
 
 
 def check_url(url: str) -> str:

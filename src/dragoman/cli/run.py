@@ -151,7 +151,7 @@ def _find_gateway(config: Config, log_path: str | None, key: str, stack: ExitSta
     is_started = running is None or not running.is_own
     if running is not None and is_started:
         click.echo(
-            f"the gateway at {running.url} belongs to another configuration, so a new one is started "
+            f"the gateway at {running.url} belongs to another configuration or user, so a new one is started "
             f"(--url {running.url} uses that one)",
             err=True,
         )

@@ -111,7 +111,7 @@ def _name_running(config: Config, bind: Callable[[], Bound]) -> Bound:
         program = program_name()
         loaded = config.absolute_path or "no configuration file"
         if not running.is_own:
-            loaded = find_loaded_file(running.url, os.environ) or "another configuration file"
+            loaded = find_loaded_file(running.url, os.environ) or "another configuration"
         hint = (
             f"`{program} status` shows what it does, `{program} reload` loads a changed file; "
             "`--port 0` starts another gateway on a free port"

@@ -49,9 +49,13 @@ def list_config_places(environment: Mapping[str, str]) -> list[Path]:
     return [Path(FILE_NAME), folder / "dragoman" / FILE_NAME]
 
 
-def identify_config(path: str) -> str:
-    """An id of the configuration file that does not reveal its path; the same for every spelling of it."""
-    return sha256(os.path.realpath(path).encode() if path else b"").hexdigest()[:16]
+def identify_config(path: str, folder: Path | None = None) -> str:
+    """An id of the configuration file that does not reveal its path; the same for every spelling of it.
+
+    `folder` is the state folder. Without a file it decides, because every user may have such a gateway.
+    """
+    place = os.path.realpath(path or folder) if path or folder else ""
+    return sha256(place.encode()).hexdigest()[:16]
 
 
 def find_state_folder(config: Config, environment: Mapping[str, str]) -> Path:

@@ -14,14 +14,14 @@ from dragoman.config.governance import (
     read_provider_governance,
 )
 from dragoman.config.load_payload import read_payload
-from dragoman.config.mistakes import read_each
+from dragoman.config.mistakes import collect_mistakes, raise_mistakes, read_each
 from dragoman.config.model_facts import build_layers, read_models
 from dragoman.config.provider import FactsByModel, Provider, list_dialects
 from dragoman.config.secrets import PREFIX, Environment, read_preset_secret, read_secret, read_secrets
 from dragoman.config.settings import ClaudeCodeSessions, Secret, Timeouts, is_loopback
 from dragoman.config.value_kinds import quote_choices, read_keys
 from dragoman.dialects.registry import DIALECTS
-from dragoman.hub.errors import suggest_spelling
+from dragoman.hub.errors import ConfigError, suggest_spelling
 from dragoman.providers.local_programs import LOCAL_PROGRAMS, LocalProgram
 from dragoman.providers.presets import Preset, load_presets
 
@@ -41,7 +41,7 @@ def read_provider(name: str, table: TomlTable, environment: Environment, learned
         raise table.error("expected a name of letters, digits, `.`, `_` and `-`")
     # The gateway also serves if the secrets of one provider are not set.
     environment = environment._replace(is_needed=False)
-    table.check(read_keys(Provider))
+    _check_keys(table)
     preset_name, preset = _find_preset(name, table)
     dialect = table.text("dialect") or preset.dialect
     if not dialect:
@@ -76,6 +76,18 @@ def read_provider(name: str, table: TomlTable, environment: Environment, learned
         Provider, name=name, dialect=dialect, layers=build_layers(preset_name, preset, learned), **fields
     )
     return msgspec.structs.replace(provider, obstacle=_find_obstacle(provider, table))
+
+
+def _check_keys(table: TomlTable) -> None:
+    """Raise for keys and values that a provider does not accept, and for its address."""
+    found: list[ConfigError] = []
+    with collect_mistakes(found):
+        table.check(read_keys(Provider))
+    if found and (url := table.text("base_url")):
+        # Without a mistake the address is checked later, with the dialect.
+        with collect_mistakes(found):
+            check_address(table, "base_url", url)
+    raise_mistakes(found)
 
 
 def _find_obstacle(provider: Provider, table: TomlTable) -> str:

@@ -33,16 +33,15 @@ def read_routes(root: TomlTable) -> tuple[Route, ...]:
 
 
 def _read_route(table: TomlTable, providers: Mapping[str, object], earlier: Mapping[str, Route]) -> Route:
-    table.check(read_keys(Route))
-    match = table.text("match")
-    if not match:
-        raise table.error("expected `match`: the model name that clients send, or a pattern")
-    if match in earlier:
-        raise table.error("an earlier route has the same name, so this one is never used", "match")
-    if _OPEN_BRACKET.search(match):
-        hint = "[45] matches one of the characters in the brackets"
-        raise table.error(f'the pattern "{match}" has a [ without a ]', "match", hint=hint)
-    targets = read_targets(table, "target", providers)
+    found: list[ConfigError] = []
+    targets: tuple[TargetName, ...] = ()
+    with collect_mistakes(found):
+        table.check(read_keys(Route))
+    with collect_mistakes(found):
+        _check_match(table, earlier)
+    with collect_mistakes(found):
+        targets = read_targets(table, "target", providers)
+    raise_mistakes(found)
     if not targets:
         raise table.error("expected `target`", hint='for example target = "provider/model"')
     weights = table.values.get("weights", ())
@@ -59,6 +58,17 @@ def _read_route(table: TomlTable, providers: Mapping[str, object], earlier: Mapp
         session_limits=read_session_changes(table),
         governance=read_governance_changes(table),
     )
+
+
+def _check_match(table: TomlTable, earlier: Mapping[str, Route]) -> None:
+    if table.values.get("match", "") == "":
+        raise table.error("expected `match`: the model name that clients send, or a pattern")
+    match = table.text("match")
+    if match in earlier:
+        raise table.error("an earlier route has the same name, so this one is never used", "match")
+    if _OPEN_BRACKET.search(match):
+        hint = "[45] matches one of the characters in the brackets"
+        raise table.error(f'the pattern "{match}" has a [ without a ]', "match", hint=hint)
 
 
 def read_targets(table: TomlTable, key: str, providers: Mapping[str, object]) -> tuple[TargetName, ...]:

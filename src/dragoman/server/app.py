@@ -207,8 +207,8 @@ class App:
             "status": "closing" if self.exchanges.is_closing else "ok",
             "service": "dragoman",
             "open_exchanges": len(self.exchanges),
-            # `dragoman run` must not send the prompts of one project to the gateway of another.
-            "configuration": identify_config(self.gateway.config.path),
+            # `dragoman run` must not send the prompts of one project or user to the gateway of another.
+            "configuration": identify_config(self.gateway.config.path, self.gateway.storage.folder),
         }
         await request.client.respond_json(200, health)
 
