@@ -137,6 +137,20 @@ def test_claude_code_reserves_only_a_part_of_a_small_window(
 
 
 @pytest.mark.rule("M4")
+@pytest.mark.parametrize(
+    ("context", "is_disabled"), [(32_768, True), (200_000, True), (200_001, False), (1_000_000, False)]
+)
+def test_claude_code_does_not_warn_about_a_window_above_200_000_tokens(
+    context: int, is_disabled: bool
+) -> None:
+    # With the variable it warns at every start that it does not enforce the limit of 200,000 tokens.
+    limits = {"large": ModelLimits(context=context)}
+    access = msgspec.structs.replace(ACCESS, requested="large", limits=limits)
+    environment = AGENTS["claude"].build_launch(access).environment
+    assert ("CLAUDE_CODE_DISABLE_1M_CONTEXT" in environment) == is_disabled
+
+
+@pytest.mark.rule("M4")
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
 def test_an_agent_requests_the_model_that_answers_if_its_window_is_known(name: str) -> None:
     agent = AGENTS[name]

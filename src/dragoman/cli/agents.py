@@ -43,6 +43,8 @@ _CLAUDE_MODELS = (
 _CLAUDE_MENU = ("ANTHROPIC_CUSTOM_MODEL_OPTION", "ANTHROPIC_CUSTOM_MODEL_OPTION_NAME")
 #: Claude Code warns about a CLAUDE_CODE_AUTO_COMPACT_WINDOW outside of this range.
 _CLAUDE_COMPACT_RANGE = (100_000, 1_000_000)
+#: The window of Claude Code without the extension to a million tokens.
+_CLAUDE_USUAL_WINDOW = 200_000
 #: Headers of the user for every request of Claude Code, one per line.
 _CLAUDE_HEADERS = "ANTHROPIC_CUSTOM_HEADERS"
 #: Claude Code compacts when what the answer and this margin leave of the window is full. In windows below
@@ -235,8 +237,9 @@ def _build_claude_limits(limits: ModelLimits) -> dict[str, str]:
         variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(context)
         lowest, highest = _CLAUDE_COMPACT_RANGE
         variables["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(min(max(context, lowest), highest))
-        if context < highest:
+        if context <= _CLAUDE_USUAL_WINDOW:
             # Without it, the entry `Default` of the menu is `NAME[1m]`: the same model with a million tokens.
+            # For a larger window Claude Code warns at every start that it does not enforce 200,000 tokens.
             variables["CLAUDE_CODE_DISABLE_1M_CONTEXT"] = "1"
     if output:
         variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(output)
