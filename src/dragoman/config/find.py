@@ -54,7 +54,8 @@ def identify_config(path: str, folder: Path | None = None) -> str:
 
     `folder` is the state folder. Without a file it decides, because every user may have such a gateway.
     """
-    place = os.path.realpath(path or folder) if path or folder else ""
+    chosen = path or str(folder or "")
+    place = os.path.realpath(chosen) if chosen else ""
     return sha256(place.encode()).hexdigest()[:16]
 
 
