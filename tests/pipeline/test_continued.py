@@ -18,7 +18,7 @@ from dragoman.pipeline.history import TranslatedHistory, split_body
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.remembered import HistoryKey, OwnHistories, RememberedHistories
 from dragoman.pipeline.target_request import TargetRequest
-from tests.pipeline.sessions import DIALECTS, PADDING, build, compare_session
+from tests.pipeline.sessions import DIALECTS, PADDING, build, compare_session, try_build
 from tests.pipeline.test_prefix import HISTORY, list_sessions
 
 LIMIT = 20_000_000
@@ -182,6 +182,14 @@ CONNECTED: dict[str, tuple[str, Json, list[Json]]] = {
             {"messages": [*BEGUN, say("assistant", THINKING), say("user", "Two."), *TALK]},
         ],
     ),
+    "an empty answer lets messages merge across the end of the steps": (
+        "openai_chat",
+        ALTERNATING,
+        [
+            {"messages": [*BEGUN, say("assistant", THINKING), say("user", "Undone.")]},
+            {"messages": [*BEGUN, *TALK, *TALK]},
+        ],
+    ),
     "the system prompt of a target without system messages is removed": (
         "openai_chat",
         {"system": "user"},
@@ -315,6 +323,32 @@ def test_what_connects_a_request_with_remembered_steps_is_found(case: str) -> No
     for request in requests:
         body = msgspec.json.encode({**BODY, **request})
         continued, whole = (build(body, "anthropic", target, each, facts) for each in (own, None))
+        assert continued.compare(whole) == ""
+
+
+def test_a_rule_of_the_vendor_holds_behind_remembered_steps() -> None:
+    own = OwnHistories(RememberedHistories(LIMIT), "caller")
+    asked = {"role": "user", "parts": [{"text": PADDING}]}
+    talk = [asked, {"role": "model", "parts": [{"text": "One."}]}] * 2
+    begun, empty = (
+        msgspec.json.encode({"contents": [*talk, last]}) for last in (asked, {"role": "user", "parts": []})
+    )
+    build(begun, "gemini", "openai_chat", own)
+    refusals = [try_build(empty, "gemini", "openai_chat", each, {}) for each in (own, None)]
+    assert refusals == ["contents[4].parts: expected at least one part, got nothing"] * 2
+
+
+@pytest.mark.parametrize("target", ["anthropic", "openai_chat", "openai_responses"])
+def test_a_late_response_without_an_id_finds_its_call(target: str) -> None:
+    own = OwnHistories(RememberedHistories(LIMIT), "caller")
+    declared = {"functionDeclarations": [{"name": "Read", "description": PADDING}]}
+    talk = [{"role": "user", "parts": [{"text": "Go."}]}, {"role": "model", "parts": [{"text": "One."}]}]
+    called = {"role": "model", "parts": [{"functionCall": {"name": "Read", "args": {}}}]}
+    late = {"functionResponse": {"name": "Read", "response": {"output": "late"}}}
+    begun = [talk[0], called, *talk, talk[0]]
+    for contents in (begun, [*begun, talk[1], {"role": "user", "parts": [late]}]):
+        body = msgspec.json.encode({"tools": [declared], "contents": contents})
+        continued, whole = (build(body, "gemini", target, each) for each in (own, None))
         assert continued.compare(whole) == ""
 
 
