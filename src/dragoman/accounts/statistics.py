@@ -37,7 +37,9 @@ class Counts(msgspec.Struct, kw_only=True):
 
     def add(self, other: Self) -> None:
         for name in self.__struct_fields__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            amount = getattr(other, name)
+            if amount:
+                setattr(self, name, getattr(self, name) + amount)
 
 
 class UsageCounts(Counts, kw_only=True):

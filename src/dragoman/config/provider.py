@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from functools import lru_cache
-from typing import Annotated, Literal
+from functools import cached_property, lru_cache
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from dragoman.providers.facts import Doc
 from dragoman.providers.local_programs import LOCAL_PROGRAMS, LocalProgram
 from dragoman.providers.profile import Profile
 
+_T = TypeVar("_T")
+
 
 def list_dialects() -> tuple[str, ...]:
     """What `dialect` of a provider may be: an API of the dialect registry, or a local program."""
@@ -32,6 +34,8 @@ def list_dialects() -> tuple[str, ...]:
 
 #: The name of the source for facts in the configuration file.
 CONFIG_SOURCE = "config"
+#: Models of one provider about which merged facts are kept.
+MAX_MODELS = 1024
 #: Facts by model name or pattern.
 FactsByModel = dict[str, dict[str, object]]
 
@@ -48,7 +52,7 @@ class FactLayer(msgspec.Struct, frozen=True, kw_only=True):
     is_stated: bool = True
 
 
-class Provider(msgspec.Struct, frozen=True, kw_only=True):
+class Provider(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """`[providers.NAME]`: a server or program that answers requests."""
 
     name: str
@@ -129,13 +133,13 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         """Whether requests carry the client's own credential, and none of the gateway's."""
         return self.auth == "client"
 
-    @property
+    @cached_property
     def keeps_sessions(self) -> bool:
         """Whether the provider keeps sessions between requests, so that it needs the client's headers."""
         program = LOCAL_PROGRAMS.get(self.dialect)
         return program is not None and program.has_sessions
 
-    @property
+    @cached_property
     def wire_dialect(self) -> str:
         """The API of the requests to the provider, also if it is a local program."""
         program = LOCAL_PROGRAMS.get(self.dialect)
@@ -152,12 +156,29 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
             yield layer.source, _merge_matches(layer.models, model)
         yield CONFIG_SOURCE, _merge_matches(self.models, model)
 
-    def merge_facts(self, model: str, *, only_stated: bool = False) -> dict[str, object]:
+    @cached_property
+    def _facts(self) -> dict[tuple[str, bool], Mapping[str, object]]:
+        """The results of `merge_facts`."""
+        return {}
+
+    @cached_property
+    def _profiles(self) -> dict[tuple[str, bool], Profile]:
+        """The results of `build_profile`."""
+        return {}
+
+    def merge_facts(self, model: str, *, only_stated: bool = False) -> Mapping[str, object]:
         """The facts about a model from all sources. Later sources override earlier ones.
 
         Within a source, an entry with the model's exact name overrides patterns.
         `only_stated`: from the sources that apply to every client; see `FactLayer`.
         """
+        known = self._facts.get((model, only_stated))
+        if known is None:
+            known = self._merge_layers(model, only_stated=only_stated)
+            _keep(self._facts, (model, only_stated), known)
+        return known
+
+    def _merge_layers(self, model: str, *, only_stated: bool) -> dict[str, object]:
         layers = [layer.models for layer in self.layers if layer.is_stated or not only_stated]
         merged: dict[str, object] = {}
         for models in (*layers, self.models):
@@ -178,8 +199,12 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
     def build_profile(self, model: str, *, only_stated: bool = False) -> Profile:
         """The profile of one of the provider's models. `only_stated`: see `merge_facts`."""
-        facts = self.merge_facts(model, only_stated=only_stated)
-        return Profile(dialect=self.wire_dialect, provider=self.name, model=model, **facts)
+        profile = self._profiles.get((model, only_stated))
+        if profile is None:
+            facts = self.merge_facts(model, only_stated=only_stated)
+            profile = Profile(dialect=self.wire_dialect, provider=self.name, model=model, **facts)
+            _keep(self._profiles, (model, only_stated), profile)
+        return profile
 
     def find_payload(self, model: str, route: tuple[PayloadRule, ...] = ()) -> tuple[PayloadRule, ...]:
         """The payload rules for one of the provider's models, then those of the route."""
@@ -198,6 +223,13 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self.governance, **changes) if changes else self.governance
 
 
+def _keep(known: dict[tuple[str, bool], _T], key: tuple[str, bool], value: _T) -> None:
+    """Keep a value about a model. Bounded, because clients choose the model names."""
+    if len(known) >= MAX_MODELS:
+        known.clear()
+    known[key] = value
+
+
 def _merge_matches(models: FactsByModel, model: str) -> dict[str, object]:
     merged: dict[str, object] = {}
     for name in _find_matches(tuple(models), model) if models else ():
@@ -206,7 +238,7 @@ def _merge_matches(models: FactsByModel, model: str) -> dict[str, object]:
 
 
 # Bounded, because clients choose the model names.
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=MAX_MODELS)
 def _find_matches(patterns: tuple[str, ...], model: str) -> tuple[str, ...]:
     """The matching patterns in their order, then the name itself if it is among them."""
     matches = [pattern for pattern in patterns if pattern != model and fnmatchcase(model, pattern)]

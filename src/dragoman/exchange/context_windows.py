@@ -52,14 +52,14 @@ def _find_window(provider: Provider, target: TargetName, plan: RequestPlan) -> i
     if provider.keeps_sessions:
         return 0
     is_own = provider.wire_dialect == plan.metadata.dialect
+    knows_model = is_own and target.model == plan.model
+    window = provider.find_fact("context_tokens", target.model, only_stated=knows_model)
+    if not isinstance(window, int):
+        return 0
     # Headers of the configuration replace those of the client, which only its own dialect gets.
     headers = dict(plan.metadata.headers) if is_own else {}
     headers |= {name.lower(): value.reveal() for name, value in provider.headers.items()}
-    if dialect_named(provider.wire_dialect).http_api.has_long_context(headers):
-        return 0
-    knows_model = is_own and target.model == plan.model
-    window = provider.find_fact("context_tokens", target.model, only_stated=knows_model)
-    return window if isinstance(window, int) else 0
+    return 0 if dialect_named(provider.wire_dialect).http_api.has_long_context(headers) else window
 
 
 def _may_be_shortened(config: Config, request: Request, target: TargetName) -> bool:

@@ -33,7 +33,7 @@ class Profile:
     of the wrong type raises `msgspec.ValidationError`.
     """
 
-    __slots__ = ("dialect", "facts", "model", "provider", "stated")
+    __slots__ = ("dialect", "facts", "model", "provider", "stated", "target_facts")
 
     def __init__(
         self, *, dialect: str, provider: str | None = None, model: str | None = None, **facts: object
@@ -45,6 +45,8 @@ class Profile:
         place = {"dialect": dialect, "provider": self.provider, "model": self.model}
         self.facts: Facts = msgspec.convert({**place, **known}, TargetFacts)
         self.stated: Mapping[str, object] = {name: getattr(self.facts, name) for name in known}
+        #: The results of `build_target_facts`, by the client's dialect.
+        self.target_facts: dict[str, TargetFacts] = {}
 
     def with_facts(self, **facts: object) -> "Profile":
         """The same model with these facts in addition; a stated fact of the same name is replaced."""
@@ -57,8 +59,13 @@ class Profile:
 
 def build_target_facts(profile: Profile, client_dialect: str) -> TargetFacts:
     """The complete facts for a request that a client sends in `client_dialect`."""
-    usual = _usual_facts(profile.dialect, is_own=client_dialect == profile.dialect)
-    return msgspec.structs.replace(usual, provider=profile.provider, model=profile.model, **profile.stated)
+    facts = profile.target_facts.get(client_dialect)
+    if facts is None:
+        usual = _usual_facts(profile.dialect, is_own=client_dialect == profile.dialect)
+        place = {"provider": profile.provider, "model": profile.model}
+        facts = msgspec.structs.replace(usual, **place, **profile.stated)
+        profile.target_facts[client_dialect] = facts
+    return facts
 
 
 @cache

@@ -44,10 +44,12 @@ class Counter:
         self.sums: dict[Labels, float] = {}
 
     def add(self, labels: Labels, amount: float = 1) -> None:
-        sums = self.sums
-        if labels not in sums and len(sums) >= MAX_SERIES:
-            labels = (OTHERS,) * len(labels)
-        sums[labels] = sums.get(labels, 0) + amount
+        known = self.sums.get(labels)
+        if known is None:
+            if len(self.sums) >= MAX_SERIES:
+                labels = (OTHERS,) * len(labels)
+            known = self.sums.get(labels, 0)
+        self.sums[labels] = known + amount
 
     def samples(self) -> Iterator[Sample]:
         for labels, value in self.sums.items():

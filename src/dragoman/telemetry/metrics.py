@@ -129,8 +129,8 @@ class Metrics:
 
     def count_exchange(self, record: "ExchangeRecord") -> None:
         """Count an exchange that has ended."""
-        target = self.find_labels(record.target)
-        self.requests.add((record.dialect, record.route, *target, record.ending))
+        target, ending = self.find_labels(record.target), record.ending
+        self.requests.add((record.dialect, record.route, *target, ending))
         self.seconds.add(target, record.seconds)
         if record.first_token_seconds:
             self.first_token.add(target, record.first_token_seconds)
@@ -145,8 +145,8 @@ class Metrics:
                 self.losses.add((record.dialect, *target, side), len(losses))
         self._count_attempts(record)
         self._count_tools(record, target)
-        self._count_key(record)
-        self._count_agent(record)
+        self._count_key(record, ending)
+        self._count_agent(record, ending)
 
     def find_labels(self, target: TargetName | None) -> Labels:
         """The labels of a target; both are empty if there is no target."""
@@ -175,17 +175,17 @@ class Metrics:
             if logged.intervention.held:
                 self.held.add(labels, logged.intervention.held)
 
-    def _count_key(self, record: "ExchangeRecord") -> None:
+    def _count_key(self, record: "ExchangeRecord", ending: str) -> None:
         name = record.caller.name
         if not name:
             return
-        self.key_requests.add((name, record.ending))
+        self.key_requests.add((name, ending))
         if record.tally and record.tally.usage:
             self.key_tokens.add((name,), record.tally.usage.total)
         if record.cost:
             self.key_cost.add((name,), record.cost * MICRO)
 
-    def _count_agent(self, record: "ExchangeRecord") -> None:
+    def _count_agent(self, record: "ExchangeRecord", ending: str) -> None:
         identity, traits = record.identity, record.traits
         labels = (
             identity.known_agent,
@@ -193,17 +193,17 @@ class Metrics:
             traits.get("role", ""),
             traits.get("class", ""),
         )
-        self.agent_requests.add((*labels, record.rule, record.ending))
+        self.agent_requests.add((*labels, record.rule, ending))
         if record.tally and record.tally.usage:
             self.agent_tokens.add(labels, record.tally.usage.total)
         if record.cost:
             self.agent_cost.add(labels, record.cost * MICRO)
 
 
-def count_classes(usage: Usage | None) -> Iterator[tuple[str, int]]:
+def count_classes(usage: Usage | None) -> list[tuple[str, int]]:
     """The tokens of each class. Each token is counted once."""
     if usage is None:
-        return
+        return []
     read, written, reasoning = usage.cache_read or 0, usage.cache_write or 0, usage.reasoning or 0
     counts = {
         "input": max(0, (usage.input or 0) + (usage.tool_input or 0) - read - written),
@@ -212,7 +212,7 @@ def count_classes(usage: Usage | None) -> Iterator[tuple[str, int]]:
         "output": max(0, (usage.output or 0) - reasoning),
         "reasoning": reasoning,
     }
-    yield from ((kind, count) for kind, count in counts.items() if count)
+    return [(kind, count) for kind, count in counts.items() if count]
 
 
 def list_named_targets(config: Config) -> Iterator[TargetName]:
