@@ -43,8 +43,9 @@ def _write_provider(values: dict[str, object], base: dict[str, object] = SERVER)
 
 
 def _write_route(values: dict[str, object]) -> dict[str, object]:
-    order = {"order": "weighted"} if "weights" in values else {}
-    return {**_write_provider({}), "routes": [{"match": "m", "target": "p"} | order | values]}
+    needed: dict[str, object] = {"order": "weighted"} if "weights" in values else {}
+    needed |= {"target": ["p/a", "p/b"]} if "hedge" in values else {}
+    return {**_write_provider({}), "routes": [{"match": "m", "target": "p"} | needed | values]}
 
 
 def _write_rule(values: dict[str, object]) -> dict[str, object]:

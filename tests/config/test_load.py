@@ -62,6 +62,15 @@ def test_a_list_of_targets_keeps_its_order_and_a_route_can_be_strict() -> None:
     assert [route.strict for route in config.routes] == [False, True]
 
 
+def test_a_route_that_calls_a_second_target_must_have_two() -> None:
+    assert (
+        loaded(EXAMPLE.replace('"local/mock-large"', '["local/a", "local/b"]\nhedge = 2')).routes[0].hedge
+        == 2
+    )
+    assert "routes[0].hedge: hedge has no effect with one target" in refused(EXAMPLE + "hedge = 2\n").message
+    assert "routes[0].hedge" in refused(EXAMPLE + "hedge = -1\n").message
+
+
 def test_a_file_of_certificates_must_be_there(tmp_path: Path) -> None:
     file = tmp_path / "trusted.pem"
     text = f'[providers.a]\npreset = "ollama"\nverify = "{file.as_posix()}"\n'

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Literal
 
 import msgspec
 
@@ -41,6 +42,7 @@ class Unreachable(msgspec.Struct, frozen=True):
     after: float = 0.0
 
 
+Order = Literal["listed", "round_robin", "weighted", "least_busy", "fastest", "cheapest"]
 Piece = bytes | Wait | Break
 
 
@@ -234,6 +236,8 @@ class Bench:
         ping: float = 10.0,
         model: str = "*",
         strict: bool = False,
+        hedge: float = 0.0,
+        order: Order = "listed",
         jitter: Callable[[], float] = lambda: 0.5,
     ) -> None:
         known = {each.name: each for each in providers}
@@ -242,7 +246,7 @@ class Bench:
         config = Config(
             server=ServerSettings(ping=ping),
             providers=used,
-            routes=(Route(match="*", targets=targets, strict=strict),),
+            routes=(Route(match="*", targets=targets, strict=strict, hedge=hedge, order=order),),
         )
         self.gateway = Gateway(config, upstreams=upstreams, clock=lambda: 1_800_000_000.5, random=jitter)
 

@@ -222,8 +222,8 @@ def test_a_change_by_the_gateway_is_reported_in_the_status(
     recorded = RecordedGateway(tmp_path, stream(5000, 0), stream(5200, 0))
     note = BodyTap.note_request
 
-    def note_changed(tap: BodyTap, target: TargetName, dialect: str, body: bytes) -> None:
-        note(tap, target, dialect, body.replace(b"read the file", b"Read the file"))
+    def note_changed(tap: BodyTap, target: TargetName, dialect: str, body: bytes) -> int:
+        return note(tap, target, dialect, body.replace(b"read the file", b"Read the file"))
 
     async def run() -> None:
         await recorded.send(ask(FIRST, system="same"))

@@ -45,6 +45,9 @@ class OtherCall(msgspec.Struct, frozen=True):
 
     target: TargetName
     usage: Usage
+    #: It was cancelled after so many bytes of its reply, so that its usage is not complete.
+    is_cancelled: bool = False
+    received_bytes: int = 0
 
 
 class ExchangeOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,8 +92,11 @@ def estimate_usage(outcome: ExchangeOutcome, prompt_tokens: int, stream_dialect:
     return msgspec.structs.replace(reported, input=prompt, output=output)
 
 
-def estimate_other(other: OtherCall, prompt_tokens: int) -> Usage:
+def estimate_other(other: OtherCall, prompt_tokens: int, stream_dialect: str = "") -> Usage:
     """The usage to charge for a further call. `prompt_tokens` counts if the upstream reported no input."""
+    if other.is_cancelled:
+        outcome = ExchangeOutcome(usage=other.usage, was_accepted=True, received_bytes=other.received_bytes)
+        return estimate_usage(outcome, prompt_tokens, stream_dialect)
     reported = _clamp_counts(other.usage)
     return reported if reported.input is not None else msgspec.structs.replace(reported, input=prompt_tokens)
 

@@ -75,9 +75,11 @@ class ExchangeUsage:
         self._is_refused = False
 
     def estimate(
-        self, read_request: Callable[[], Request], targets: Sequence[TargetName]
+        self, read_request: Callable[[], Request], targets: Sequence[TargetName], calls: int = 1
     ) -> ReservationRequest | None:
         """The most that the request may use with any of the targets; None for a key without limits.
+
+        `calls`: how many of the targets may be called at once.
 
         `read_request` is called only if a limit counts tokens. If it raises a `DragomanError`, the estimate
         uses the size of the body. A large request needs a thread. Raises if the price is unknown.
@@ -86,7 +88,7 @@ class ExchangeUsage:
         if not caller.limits.has_any:
             return None
         self._is_refused = True
-        maximum, minimum = self._estimate_amounts(read_request, targets)
+        maximum, minimum = self._estimate_amounts(read_request, targets, calls)
         return ReservationRequest(key=caller.id, limits=caller.limits, maximum=maximum, minimum=minimum)
 
     async def reserve(self, request: ReservationRequest | None) -> None:
@@ -106,13 +108,12 @@ class ExchangeUsage:
         Returns the charged usage and its cost in micro-dollars, or None for an unknown price.
         """
         target = outcome.target
-        is_stream = outcome.is_stream and target is not None
-        dialect = self._config.providers[target.provider].wire_dialect if target and is_stream else ""
-        used = estimate_usage(outcome, self._prompt_tokens, dialect)
+        used = estimate_usage(outcome, self._prompt_tokens, self._find_stream_dialect(outcome, target))
         # Each call has its own prices: they depend on the target, and some on the length of the prompt.
         calls = [(target, used, self._prices.cost(target, used) if target else None)]
         for other in outcome.others:
-            usage = estimate_other(other, self._prompt_tokens)
+            dialect = self._find_stream_dialect(outcome, other.target)
+            usage = estimate_other(other, self._prompt_tokens, dialect)
             calls.append((other.target, usage, self._prices.cost(other.target, usage)))
         total, cost = _add_up(calls)
         if self._reservation is not None:
@@ -123,6 +124,10 @@ class ExchangeUsage:
             counts = counts if each == target else msgspec.structs.replace(counts, requests=0, failures=0)
             self._add_statistics(each, outcome, counts)
         return total, cost
+
+    def _find_stream_dialect(self, outcome: ExchangeOutcome, target: TargetName | None) -> str:
+        """The dialect of a target's stream; empty for a whole reply."""
+        return self._config.providers[target.provider].wire_dialect if target and outcome.is_stream else ""
 
     def _add_statistics(
         self, target: TargetName | None, outcome: ExchangeOutcome, counts: UsageCounts
@@ -138,7 +143,7 @@ class ExchangeUsage:
         self._accounts.ledger.add_usage(usage_key, counts, is_settled=self._reservation is not None)
 
     def _estimate_amounts(
-        self, read_request: Callable[[], Request], targets: Sequence[TargetName]
+        self, read_request: Callable[[], Request], targets: Sequence[TargetName], calls: int
     ) -> tuple[Amount, Amount]:
         """The amounts that the request uses at most, and at least as soon as it was sent."""
         if not self._caller.limits.counts_tokens:
@@ -146,8 +151,10 @@ class ExchangeUsage:
         self._prompt_tokens, output = self._estimate_tokens(read_request, targets[0])
         sent = Usage(input=self._prompt_tokens, output=0)
         answered = Usage(input=add_safety_margin(self._prompt_tokens), output=output)
+        highest = sorted(self._find_cost(target, answered) for target in targets)[-calls:]
+        tokens = build_amount(answered, 0).tokens * len(highest)
         return (
-            build_amount(answered, max(self._find_cost(target, answered) for target in targets)),
+            Amount(tokens, sum(highest)),
             build_amount(sent, max(self._find_cost(target, sent) for target in targets)),
         )
 

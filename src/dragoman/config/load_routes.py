@@ -49,6 +49,8 @@ def _read_route(table: TomlTable, providers: Mapping[str, object], earlier: Mapp
         raise table.error(f"expected one weight for each of the {len(targets)} targets", "weights")
     if weights and table.text("order") != "weighted":
         raise table.error('weights have no effect without order = "weighted"', "weights")
+    if table.values.get("hedge") and len(targets) == 1:
+        raise table.error("hedge has no effect with one target", "hedge")
     return table.build(
         Route,
         targets=targets,

@@ -63,6 +63,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     sticky: Annotated[
         float, Doc("Seconds for which a session keeps its target, so that prompt caches last; 0: never.")
     ] = 300.0
+    hedge: Annotated[
+        float, Doc("Seconds without content after which the next target is called too; 0: never.")
+    ] = 0.0
     on_overflow: Annotated[
         tuple[TargetName, ...], TEXT_OR_TEXTS, Doc("Targets for requests that are too long for the others.")
     ] = ()

@@ -4,8 +4,13 @@ Theory of operation
 -------------------
 `Exchange` (exchange) runs one request. It takes the gateway's current `ConfigSnapshot` and keeps it to its
 end. It checks the caller's limits (`accounts`), chooses targets (`routing`), and calls them in order until
-one answers. For every call it builds an `UpstreamCall` (upstream_call), which sends the `TargetRequest` and
-feeds the reply to a `ReplyPipeline` (`pipeline`). These are the only three nested objects of a call.
+one answers. A `TargetTrial` (trial) calls one target with one key, with retries. For every call it builds an
+`UpstreamCall` (upstream_call), which sends the `TargetRequest` and feeds the reply to a `ReplyPipeline`
+(`pipeline`). These are the only four nested objects of a call.
+
+If the route has `hedge`, `HedgedTrials` (hedge) runs the trial of a slow target and that of the next one at
+once. Each has its own `ExchangeRecord` and `Watchdog` until its first content. Then it gets those of the
+exchange, and the other is cancelled and charged.
 
 The output of the pipeline goes to the `ResponseSender` (sender), which owns the client's connection and knows
 what was sent: no head, a head, content, or the end. Before the first content (the first block that opens,
@@ -24,7 +29,7 @@ State
 - `gateway`: `Gateway` owns what all exchanges share: snapshots, accounts, health of targets, observers.
 - `config_snapshot`: one configuration with a `ProviderHandle` per provider; handles own upstreams.
 - `selection`: rules and routes: which targets a request has. `target_requests`: the request for each of them.
-- `exchange`, `upstream_call`, `sender`, `watchdog`, `record`: belong to one exchange.
+- `exchange`, `trial`, `hedge`, `upstream_call`, `sender`, `watchdog`, `record`: belong to one exchange.
 - `client`: the port to a client's connection. HTTP, WebSockets and background runs implement it.
 - `healer`: `RequestHealer` corrects the refused requests of one exchange; the gateway owns what is learned.
 - `sessions`: counts exchanges for their sessions, and checks the limits of sessions.

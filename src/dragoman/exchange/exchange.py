@@ -12,28 +12,26 @@ import msgspec
 
 from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.accounts.usage import ExchangeUsage
-from dragoman.config.model import Route
 from dragoman.config.provider import TargetName
 from dragoman.exchange.client import Client
 from dragoman.exchange.client_failure import build_client_failure, choose_error
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.healer import RequestHealer
-from dragoman.exchange.pass_through import CallCredential, find_credential
-from dragoman.exchange.record import AttemptRecord, ExchangeRecord, build_outcome
+from dragoman.exchange.hedge import HedgedTrials, list_seconds
+from dragoman.exchange.record import ExchangeRecord, build_outcome
 from dragoman.exchange.selection import (
     change_prompt,
     choose_targets,
     compute,
     fit_targets,
     order_targets,
-    run_measured,
 )
 from dragoman.exchange.sender import ResponseSender
 from dragoman.exchange.sessions import check_session_limits, count_session
 from dragoman.exchange.tap import start_tap
 from dragoman.exchange.target_requests import TargetRequestBuilder
 from dragoman.exchange.tools import ExchangeTools
-from dragoman.exchange.upstream_call import UpstreamCall
+from dragoman.exchange.trial import TargetTrial, TrialContext
 from dragoman.exchange.watchdog import Watchdog
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
 from dragoman.pipeline.own_answer import OwnAnswer
@@ -42,16 +40,12 @@ from dragoman.pipeline.target_request import TargetRequest
 from dragoman.routing.choose import RouteChoice
 from dragoman.routing.health import TargetKey
 from dragoman.routing.pools import find_escape
-from dragoman.routing.retry import KEY_KINDS, decide_retry, find_step, may_succeed
-from dragoman.telemetry.redaction import Redactor
+from dragoman.routing.retry import find_step, may_succeed
 
 #: Sent to clients of exchanges that are open when the gateway shuts down.
 CLOSING = Failure(
     kind="overloaded", status=503, message="the gateway is shutting down; try again", retry_after=1.0
 )
-
-#: The request for each target, or the error that forbids to send it there.
-TargetRequests = dict[TargetName, TargetRequest | ClientProtocolError]
 
 
 class Exchange:
@@ -88,8 +82,7 @@ class Exchange:
         )
         self._healer = RequestHealer(self._snapshot.config, plan, gateway.learned, gateway.refused_seals)
         self._is_settled = False
-        self._call: UpstreamCall | None = None
-        self._session = 0
+        self._trial: TargetTrial | HedgedTrials | None = None
         self._choice = choice
         self._tools: ExchangeTools | None = None
         if self._snapshot.toolbox is not None and choice is None:
@@ -171,11 +164,28 @@ class Exchange:
         self._healer.is_on = choice.route.heal
         await gateway.learned.load()
         targets = await fit_targets(snapshot.config, plan, choice)
-        await self._reserve(targets)
-        target_keys, self._session = await order_targets(
+        await self._reserve(targets, calls=2 if choice.route.hedge else 1)
+        target_keys, session = await order_targets(
             gateway, snapshot, plan, choice.route, targets, self._loop.time()
         )
-        return await self._try_targets(target_keys, choice)
+        return await self._try_targets(target_keys, self._build_context(choice, session))
+
+    def _build_context(self, choice: RouteChoice, session: int) -> TrialContext:
+        return TrialContext(
+            gateway=self._gateway,
+            snapshot=self._snapshot,
+            plan=self._plan,
+            caller=self._caller,
+            choice=choice,
+            session=session,
+            sender=self._sender,
+            watchdog=self._watchdog,
+            record=self.record,
+            healer=self._healer,
+            builder=self._requests,
+            tools=self._tools,
+            requests={},
+        )
 
     async def _answer_here(self, text: str) -> None:
         """Answer with a text of the configuration."""
@@ -186,169 +196,59 @@ class Exchange:
         else:
             await self._sender.respond(answer.build_body())
 
-    async def _reserve(self, targets: Sequence[TargetName]) -> None:
+    async def _reserve(self, targets: Sequence[TargetName], calls: int) -> None:
         """Reserve what the request may use. The key's rate limits become response headers in any case."""
         try:
-            estimate = partial(self._usage.estimate, lambda: self._plan.request, targets)
+            estimate = partial(self._usage.estimate, lambda: self._plan.request, targets, calls)
             await self._usage.reserve(await compute(self._plan.body, estimate))
         finally:
             self._sender.set_limits(self._usage.rate_limits, self._usage.budgets, self._gateway.clock())
 
-    async def _try_targets(self, target_keys: list[TargetKey], choice: RouteChoice) -> None:
+    async def _try_targets(self, target_keys: list[TargetKey], context: TrialContext) -> None:
         """Call the targets in order, each with its keys, until one answers. Raises if none does."""
-        requests: TargetRequests = {}
         errors: list[DragomanError] = []
         left = target_keys
         while left:
             target_key, *left = left
-            target = target_key.target
-            target_request = requests.get(target)
-            if target_request is None:
-                target_request = await self._requests.build(target, choice)
-            requests[target] = target_request
+            target_request = await context.find_request(target_key.target)
             if isinstance(target_request, ClientProtocolError):
                 errors.append(target_request)
                 continue
-            error = await self._try_target_key(target_key, target_request, requests, left, choice)
-            if error is None:
+            failed = await self._try_target_key(target_key, target_request, left, context)
+            if not failed:
                 return
-            handle = self._snapshot.handles[target.provider]
-            errors.append(UpstreamFailed(build_client_failure(error.failure, handle.provider, target)))
-            if find_step(error.failure) == "stop":
-                left = self._list_escapes(error.failure, choice.route, requests)
-                continue
-            left = [each for each in left if may_succeed(error.failure, target, each.target)]
+            left = [each for each in left if each not in failed]
+            for (target, _), error in failed.items():
+                provider = self._snapshot.handles[target.provider].provider
+                errors.append(UpstreamFailed(build_client_failure(error.failure, provider, target)))
+                left = [each for each in left if may_succeed(error.failure, target, each.target)]
+            stopping = [each.failure for each in failed.values() if find_step(each.failure) == "stop"]
+            if stopping:
+                left = self._list_escapes(stopping[0], context)
         raise choose_error(errors)
 
-    def _list_escapes(self, failure: Failure, route: Route, requests: TargetRequests) -> list[TargetKey]:
+    def _list_escapes(self, failure: Failure, context: TrialContext) -> list[TargetKey]:
         """The targets that the route has for a request that is too long or that a model refuses."""
-        targets = [target for target in find_escape(failure, route) if target not in requests]
+        escapes = find_escape(failure, context.choice.route)
+        targets = [target for target in escapes if target not in context.requests]
         keys = self._snapshot.keys
-        return self._gateway.health.order_targets(targets, keys, self._session, self._loop.time())
+        return self._gateway.health.order_targets(targets, keys, context.session, self._loop.time())
 
     async def _try_target_key(
         self,
         target_key: TargetKey,
         target_request: TargetRequest,
-        requests: TargetRequests,
-        others: list[TargetKey],
-        choice: RouteChoice,
-    ) -> UpstreamFailed | None:
-        """Call one target with one key, and retry if that may help. Returns the last error if all failed.
-
-        A request that is healed after a refusal replaces the target's request in `requests`.
-        """
-        gateway, record = self._gateway, self.record
-        target = target_key.target
-        handle = self._snapshot.handles[target.provider]
-        try:
-            credential = find_credential(handle, self._plan.metadata, self._snapshot.config.server.keys)
-        except UpstreamFailed as error:
-            return error
-        tries = 0
-        while True:
-            tries += 1
-            record.tries += 1
-            record.target, record.lane = target, target_request.lane
-            record.losses, record.reply_losses = target_request.losses, target_request.reply_losses
-            began = self._loop.time()
-            self._call = self._build_call(target_key, target_request, credential, choice.route)
-            try:
-                waited = began - self._watchdog.started
-                failure = await run_measured(gateway, choice.route, self._session, self._call, record, waited)
-            except UpstreamFailed as error:
-                healed = await self._heal(target, target_request, error.failure, choice, credential.redactor)
-                now = self._record_attempt(target_key, began, error.failure, is_healed=healed is not None)
-                if healed is not None:
-                    requests[target] = target_request = healed
-                    tries -= 1
-                    continue
-                helping = [each for each in others if may_succeed(error.failure, target, each.target)]
-                step = decide_retry(
-                    error.failure,
-                    tries=tries,
-                    allowed=handle.provider.retries,
-                    jitter=gateway.random(),
-                    has_healthy_target=any(not gateway.health.is_cooling(each, now) for each in helping),
-                )
-                if step.step != "retry":
-                    return error
-                await asyncio.sleep(step.wait)
-                continue
-            self._healer.end_trials(target)
-            self._record_attempt(target_key, began, failure)
-            return None
-
-    def _build_call(
-        self, target_key: TargetKey, target_request: TargetRequest, credential: CallCredential, route: Route
-    ) -> UpstreamCall:
-        target, key = target_key
-        return UpstreamCall(
-            self._plan,
-            target_request,
-            self._snapshot.handles[target.provider],
-            key,
-            credential,
-            watches_refusal=bool(route.on_refusal),
-            caller=self._caller.owner,
-            sender=self._sender,
-            watchdog=self._watchdog,
-            record=self.record,
-            now=self._gateway.clock(),
-            tools=self._tools.find(target) if self._tools else None,
-        )
-
-    async def _heal(
-        self,
-        target: TargetName,
-        target_request: TargetRequest,
-        failure: Failure,
-        choice: RouteChoice,
-        redactor: Redactor,
-    ) -> TargetRequest | None:
-        """The request as the refusal asks for it; None if nothing in it can be changed."""
-        healer, body = self._healer, self._plan.body
-        if self._call is None or self._call.has_answered_round or not healer.may_heal(target):
-            return None
-        change = await compute(body, partial(healer.find_change, target, failure))
-        if change is None:
-            return None
-        healer.start_trial(target, change, redactor.redact(failure.message))
-        try:
-            healed = await self._requests.build(target, choice)
-        except DragomanError:
-            # A limit that leaves no room for the names or ids of this request.
-            healer.abandon_trial(target, is_known=False)
-            return None
-        if not isinstance(healed, TargetRequest) or healed.body == target_request.body:
-            is_read = isinstance(healed, TargetRequest) and not self._plan.is_unreadable
-            healer.abandon_trial(target, is_known=is_read)
-            return None
-        healed.losses = (*healed.losses, healer.describe_trial(target))
-        return healed
-
-    def _record_attempt(
-        self, target_key: TargetKey, began: float, failure: Failure | None, *, is_healed: bool = False
-    ) -> float:
-        """Note a call that has ended now, and its effect on the target's health. Returns the time.
-
-        `is_healed`: the request was at fault and is sent again, so the failure is none of the target's.
-        """
-        health, start, now = self._gateway.health, self._watchdog.started, self._loop.time()
-        health.count_call(target_key.target, None if is_healed else failure)
-        if failure is None:
-            health.record_success(target_key)
-        is_faulty = failure is not None and not is_healed and not self._concerns_client(target_key, failure)
-        cools = failure is not None and is_faulty and health.record_failure(target_key, failure, now)
-        self.record.attempts.append(
-            AttemptRecord(target_key.target, began - start, now - start, failure, cools)
-        )
-        return now
-
-    def _concerns_client(self, target_key: TargetKey, failure: Failure) -> bool:
-        """Whether the failure concerns the client's own account, which other clients do not use."""
-        provider = self._snapshot.config.providers[target_key.target.provider]
-        return provider.uses_client_credential and failure.kind in KEY_KINDS
+        left: list[TargetKey],
+        context: TrialContext,
+    ) -> dict[TargetKey, UpstreamFailed]:
+        """Call one target with one key, or two at once. Returns the errors; none after an answer."""
+        seconds = list_seconds(context, target_key, left)
+        if seconds:
+            self._trial = hedged = HedgedTrials(context, seconds)
+            return await hedged.run(target_key, target_request, left)
+        self._trial = trial = TargetTrial(context, target_key, left)
+        error = await trial.run(target_request)
+        return {} if error is None else {target_key: error}
 
     async def _refuse(self, failure: Failure) -> None:
         """No target answered: an error response, or the dialect's error event if the head is already sent."""
@@ -371,8 +271,9 @@ class Exchange:
             _uncancel()
             return
         _uncancel()
-        if self._call is not None and self._sender.is_target_fixed:
-            await self._call.fail(reason)
+        call = self._trial.call if self._trial else None
+        if call is not None and self._sender.is_target_fixed:
+            await call.fail(reason)
         else:
             await self._refuse(reason)
 

@@ -5,6 +5,7 @@ It holds no content of requests or replies, except in `reply_snapshots`, which t
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from typing import NamedTuple
 
 from dragoman.accounts.estimates import ExchangeOutcome, OtherCall
@@ -34,6 +35,13 @@ CLOCK_STEP = 0.001
 
 #: In a response: the session of the provider that answered. In a request: the session to continue.
 SESSION_HEADER = "x-session-id"
+
+
+#: What belongs to one call, of the fields of a record.
+_CALL_FIELDS = (
+    *("target", "lane", "losses", "reply_losses", "tally", "reply_snapshots"),
+    *("upstream_id", "session", "upstream_limits"),
+)
 
 
 class AttemptRecord(NamedTuple):
@@ -100,7 +108,9 @@ class ExchangeRecord:
         self.upstream_id = ""
         #: The upstream's session that answered, if it keeps any.
         self.session = ""
-        #: The calls that upstreams answered besides the last one: earlier rounds.
+        #: Its rate-limit headers, in the client's dialect.
+        self.upstream_limits: Mapping[str, str] = {}
+        #: The calls that upstreams answered besides the last one: earlier rounds, and slow calls.
         self.other_calls: list[OtherCall] = []
         #: The tokens used, reported or estimated.
         self.used = Usage()
@@ -122,6 +132,25 @@ class ExchangeRecord:
         usage = self.tally.usage if self.tally else None
         if usage is not None and self.target is not None:
             self.other_calls.append(OtherCall(self.target, usage.select_prompt()))
+
+    def fork(self) -> "ExchangeRecord":
+        """A record for one of two calls that run at once, until it is known which of them answers."""
+        forked = copy(self)
+        forked.other_calls, forked.tally = [], None
+        return forked
+
+    def adopt(self, forked: "ExchangeRecord") -> None:
+        """Take over what is known of the call that answers, or of the last one that failed."""
+        for name in _CALL_FIELDS:
+            setattr(self, name, getattr(forked, name))
+
+    def add_slow_call(self, forked: "ExchangeRecord", received_bytes: int) -> None:
+        """Charge a call that is cancelled because another one answers, or because the client is gone."""
+        usage = forked.tally.usage if forked.tally else None
+        if forked.target is not None:
+            self.other_calls.append(
+                OtherCall(forked.target, usage or Usage(), is_cancelled=True, received_bytes=received_bytes)
+            )
 
     @property
     def role(self) -> str:

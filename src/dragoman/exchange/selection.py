@@ -23,9 +23,8 @@ from dragoman.exchange.config_snapshot import ConfigSnapshot
 from dragoman.exchange.context_windows import BYTES_PER_TOKEN, find_fitting_targets
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import ExchangeRecord
-from dragoman.exchange.upstream_call import UpstreamCall
 from dragoman.governance.interventions import Intervention
-from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
+from dragoman.hub.errors import ClientProtocolError, DragomanError
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.prompts.rules import apply_prompts
 from dragoman.routing.choose import RouteChoice, apply_rule, choose, find_direct_target
@@ -221,25 +220,6 @@ async def order_targets(
             cost=snapshot.prices.cost,
         )
     return gateway.health.order_targets(targets, snapshot.keys, session, now), session
-
-
-async def run_measured(
-    gateway: Gateway, route: Route, session: int, call: UpstreamCall, record: ExchangeRecord, waited: float
-) -> Failure | None:
-    """Run a call; if the route's order needs it, note how busy and how fast the target is.
-
-    `waited`: the seconds from the beginning of the exchange to that of the call.
-    """
-    target, pools = record.target, gateway.pools
-    if route.order == "listed" or target is None:
-        return await call.run()
-    pools.start_call(target)
-    try:
-        failure = await call.run()
-        pools.keep_session(route, session, target, asyncio.get_running_loop().time())
-    finally:
-        pools.end_call(target, record.first_token_seconds - waited)
-    return failure
 
 
 def _estimate_tokens(plan: RequestPlan) -> int:

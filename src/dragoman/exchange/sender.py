@@ -81,8 +81,7 @@ class ResponseSender:
         # Google's SDKs take a stream that ends well for complete, even if it contains an error.
         self._aborts_failed = dialect.http_api.must_abort_failed_stream(record.agent)
         self._is_ended = False
-        #: Rate-limit headers of the upstream, and of the client's own key.
-        self.upstream_limits: Mapping[str, str] = {}
+        #: Rate-limit headers of the client's own key.
         self._key_limits: dict[str, str] = {}
         #: Headers about the budget of the client's key, for replies only. With an error of another cause
         #: Claude Code would report a spent budget.
@@ -223,7 +222,7 @@ class ResponseSender:
 
     def _limit_headers(self, *, is_waiting: bool = False) -> Mapping[str, str]:
         """The key's rate-limit headers if it has limits, else the upstream's, once its reply has begun."""
-        return {**self._key_limits, **self._budget} or ({} if is_waiting else self.upstream_limits)
+        return {**self._key_limits, **self._budget} or ({} if is_waiting else self._record.upstream_limits)
 
     async def _respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         await self._acquire()

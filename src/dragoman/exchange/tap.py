@@ -27,12 +27,16 @@ class ExchangeTap(Protocol):
         """A client that passes everything on to this one and records it. Called before anything is sent."""
         ...
 
-    def note_request(self, target: TargetName, dialect: str, body: bytes) -> None:
-        """Called before each request to an upstream, with its body and its dialect."""
+    def note_request(self, target: TargetName, dialect: str, body: bytes) -> int:
+        """Called before each request to an upstream, with its body and its dialect. Returns its number."""
         ...
 
-    def wrap_reply(self, reply: UpstreamReply) -> UpstreamReply:
-        """A reply with the same content that is also recorded, as the reply to the last noted request."""
+    def wrap_reply(self, number: int, reply: UpstreamReply) -> UpstreamReply:
+        """A reply with the same content that is also recorded, as the reply to this request."""
+        ...
+
+    def mark_answer(self, number: int) -> None:
+        """The client gets the reply to this request, of two that ran at once: it counts as the last one."""
         ...
 
 

@@ -5,9 +5,9 @@ after it is sent to the client in its dialect, and returned.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
-from dragoman.config.provider import Provider, TargetName
+from dragoman.config.provider import TargetName
 from dragoman.dialects.rate_limits import forward_rate_limits, with_retry_seconds
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.client import DirectConnection
@@ -23,7 +23,7 @@ from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.reply import ReplyPipeline
 from dragoman.pipeline.target_request import TargetRequest, WholeReply
 from dragoman.routing.pools import find_refusal
-from dragoman.upstream.port import PushReply, UpstreamReply, UpstreamRequest, read_to_end
+from dragoman.upstream.port import PushReply, UpstreamReply, UpstreamRequest, read_body, read_to_end
 from dragoman.wire.sse import Output, join_output
 
 #: Bytes. A reply that is not streamed must fit in memory.
@@ -33,6 +33,10 @@ MAX_ERROR_BODY = 256 * 1024
 MAX_HELD = 1024 * 1024
 #: Seconds that an upstream gets after its last event to end the reply, so that its connection can be reused.
 LINGER = 1.0
+
+#: Called at the first content of one of two calls that run at once. Returns the record and the watchdog of
+#: the exchange, which this call then uses.
+Claim = Callable[[], tuple[ExchangeRecord, Watchdog]]
 
 _REQUEST_ID_HEADERS = ("request-id", "x-request-id")
 
@@ -55,10 +59,12 @@ class UpstreamCall:
         record: ExchangeRecord,
         now: float,
         tools: ToolSession | None = None,
+        claim: Claim | None = None,
     ) -> None:
         self._plan = plan
         self._target_request = target_request
         self._handle = handle
+        self._provider = handle.provider
         self._key = key
         self._credential = credential
         self._watches_refusal = watches_refusal
@@ -68,6 +74,8 @@ class UpstreamCall:
         self._record = record
         self._now = now
         self._tools = tools
+        self._claim = claim
+        self._number = 0
         self._loop = asyncio.get_running_loop()
         self._reply: ReplyPipeline | None = None
         self._whole_reply: WholeReply | None = None
@@ -76,13 +84,10 @@ class UpstreamCall:
         #: Output before the first content: until that is there, another target can take over.
         self._held: list[Output] = []
 
-    @property
-    def _provider(self) -> Provider:
-        return self._handle.provider
-
     async def run(self) -> Failure | None:
         """Raises `UpstreamFailed` if no content was sent. Returns why the reply failed, if it did."""
         failure = await self._call(self._target_request.body)
+        self._claim_reply()
         self.has_answered_round = True
         while self._target_request.needs_next_round:
             if self._target_request.unanswered:
@@ -92,6 +97,14 @@ class UpstreamCall:
         if self._tools is not None and failure is None:
             self._tools.remember(self._target_request.ended_rounds)
         return failure
+
+    def _claim_reply(self) -> None:
+        """The target has answered: cancel the other call, if two targets are called at once."""
+        if self._claim is not None:
+            self._record, self._watchdog = self._claim()
+            self._claim = None
+            if self._record.tap is not None:
+                self._record.tap.mark_answer(self._number)
 
     async def _run_tools(self) -> None:
         """Run the gateway's own tools. If the client has calls of its own to run, the reply ends here."""
@@ -150,9 +163,8 @@ class UpstreamCall:
         provider, tap = self._provider, self._record.tap
         sees_headers = provider.wire_dialect == self._plan.metadata.dialect or provider.keeps_sessions
         if tap is not None:
-            tap.note_request(
-                TargetName(provider.name, self._target_request.model), provider.wire_dialect, body
-            )
+            target = TargetName(provider.name, self._target_request.model)
+            self._number = tap.note_request(target, provider.wire_dialect, body)
         # It runs when the request is written, or while its connection opens.
         preparation = self._loop.call_soon(self._target_request.prepare_reply)
         reply = await self._handle.upstream.send(
@@ -170,7 +182,7 @@ class UpstreamCall:
         del body
         preparation.cancel()
         if tap is not None:
-            reply = tap.wrap_reply(reply)
+            reply = tap.wrap_reply(self._number, reply)
         self._watchdog.watch_upstream(self._provider.timeouts, reply.close, self._loop.time())
         try:
             self._note_head(reply)
@@ -191,7 +203,7 @@ class UpstreamCall:
         target = self._plan.dialect.http_api.rate_limits
         # The client's own account may be shown to it, the gateway's may not.
         has_key = bool(self._caller) and not self._credential.headers
-        self._sender.upstream_limits = forward_rate_limits(
+        self._record.upstream_limits = forward_rate_limits(
             headers, http_api.rate_limits, target, self._now, has_key=has_key
         )
 
@@ -220,6 +232,7 @@ class UpstreamCall:
 
     def _take_held(self) -> list[Output]:
         """The output so far. Its first content has come, so no other target can take over."""
+        self._claim_reply()
         held, self._held = self._held, []
         self._record.mark_first_token(self._loop.time() - self._watchdog.started)
         self._target_request.release()
@@ -353,24 +366,16 @@ class UpstreamCall:
         return None
 
     async def _respond(self, whole: WholeReply) -> None:
+        self._claim_reply()
         self._record.mark_first_token(self._loop.time() - self._watchdog.started)
         self._target_request.release()
         await self._sender.respond(whole.build_body())
 
     async def _read_body(self, upstream: UpstreamReply, limit: int) -> bytes:
-        pieces: list[bytes] = []
-        size = 0
         try:
-            async for piece in upstream.pieces():
-                self._watchdog.count_received(piece)
-                size += len(piece)
-                if size > limit:
-                    message = f"the upstream's reply is longer than {limit} bytes"
-                    raise UpstreamFailed(Failure(kind="server", status=502, message=message))
-                pieces.append(piece)
+            return await read_body(upstream.pieces(), limit, self._watchdog.count_received)
         except UpstreamFailed as error:
             raise UpstreamFailed(self._find_cause(error)) from None
-        return b"".join(pieces)
 
     # Failures
 
@@ -386,12 +391,7 @@ class UpstreamCall:
         return UpstreamFailed(self._redact(dialect.read_error(status, headers, body)))
 
     def _find_cause(self, error: UpstreamFailed) -> Failure:
-        """Why the reply broke off. If the watchdog closed the connection, its limit is the reason."""
-        expired = self._watchdog.expired
-        if not expired:
-            return error.failure
-        message = f"provider {self._provider.name} timed out: {expired}"
-        return Failure(kind="timeout", status=504, message=message)
+        return self._watchdog.find_cause(error.failure, self._provider.name)
 
     def _redact_if(self, failure: Failure | None, output: Output) -> Output:
         return output if failure is None else self._credential.redactor.redact_output(output)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 from dragoman.config.settings import Timeouts
+from dragoman.hub.errors import Failure
 
 #: Seconds between two checks: the precision of every limit here.
 INTERVAL = 0.5
@@ -33,6 +34,7 @@ class Watchdog:
         "_sent_at",
         "_timeouts",
         "expired",
+        "forks",
         "has_sent",
         "is_sending",
         "received",
@@ -53,6 +55,8 @@ class Watchdog:
         self.expired = ""
         #: Called at every check while nothing is being sent; for replies that hold events back.
         self.tick: Callable[[], None] | None = None
+        #: The watchdogs of upstreams that are called at once, until one of them answers.
+        self.forks: tuple[Watchdog, ...] = ()
         self._received_at = now
         self._received_before = 0
         self._sent_at = now
@@ -75,16 +79,39 @@ class Watchdog:
         if piece[:1] != b":" or not _COMMENTS.fullmatch(piece):
             self.received += len(piece)
 
+    def fork(self) -> "Watchdog":
+        """A watchdog for one of two upstreams that are called at once. It is checked with this one."""
+        forked = Watchdog(self.started, ping_every=0.0, ping=_do_nothing, abandon=_do_nothing)
+        self.forks = (*self.forks, forked)
+        return forked
+
+    def adopt(self, forked: "Watchdog") -> None:
+        """Continue the watch of the upstream that answers. The others are watched no longer."""
+        self._timeouts, self._hang_up, self.tick = forked._timeouts, forked._hang_up, forked.tick
+        self.received, self._received_before = forked.received, forked._received_before
+        self._received_at, self.expired = forked._received_at, forked.expired
+        self.forks = ()
+
+    def find_cause(self, failure: Failure, provider: str) -> Failure:
+        """Why the reply broke off. If its connection was closed because of a limit, that is the reason."""
+        if not self.expired:
+            return failure
+        message = f"provider {provider} timed out: {self.expired}"
+        return Failure(kind="timeout", status=504, message=message)
+
     def unwatch_upstream(self) -> None:
         self._timeouts = self._hang_up = self.tick = None
 
     def close(self) -> None:
         """Drop the callbacks: they keep the exchange alive in a reference cycle."""
         self.unwatch_upstream()
+        self.forks = ()
         self._ping = self._abandon = _do_nothing
 
     def check(self, now: float) -> None:
         """Called at every interval."""
+        for forked in self.forks:
+            forked.check(now)
         if self.tick is not None and not self.is_sending:
             self.tick()
         self._check_client(now)

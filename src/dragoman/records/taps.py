@@ -115,12 +115,19 @@ class MetaTap:
     def wrap_client(self, client: Client) -> Client:
         return RecordedClient(client, self._store)
 
-    def note_request(self, target: TargetName, dialect: str, body: bytes) -> None:
-        self.calls.append(TappedCall(target, dialect, None, self.now()))
+    def note_request(self, target: TargetName, dialect: str, body: bytes) -> int:
+        return self._add_call(target, dialect, None)
 
-    def wrap_reply(self, reply: UpstreamReply) -> UpstreamReply:
-        self.calls[-1].status = reply.status
+    def _add_call(self, target: TargetName, dialect: str, request: PendingBody | None) -> int:
+        self.calls.append(TappedCall(target, dialect, request, self.now()))
+        return len(self.calls) - 1
+
+    def wrap_reply(self, number: int, reply: UpstreamReply) -> UpstreamReply:
+        self.calls[number].status = reply.status
         return reply
+
+    def mark_answer(self, number: int) -> None:
+        self.calls.append(self.calls.pop(number))
 
 
 class BodyTap(MetaTap):
@@ -145,17 +152,17 @@ class BodyTap(MetaTap):
         self.client = TappedClient(client, self._store, self.now)
         return self.client
 
-    def note_request(self, target: TargetName, dialect: str, body: bytes) -> None:
+    def note_request(self, target: TargetName, dialect: str, body: bytes) -> int:
         if body is self._body and self.request is not None:
             # Forwarded unchanged.
             request = self.request
         else:
             pending = PendingBody(body, self.identity, client=self.request, target=str(target))
             request = self._submit(pending)
-        self.calls.append(TappedCall(target, dialect, request, self.now()))
+        return self._add_call(target, dialect, request)
 
-    def wrap_reply(self, reply: UpstreamReply) -> UpstreamReply:
-        call = self.calls[-1]
+    def wrap_reply(self, number: int, reply: UpstreamReply) -> UpstreamReply:
+        call = self.calls[number]
         call.status, call.headers = reply.status, reply.headers
         # A long stream does not hold a large request.
         self._body = b""

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from dragoman.config.settings import Secret
-from dragoman.hub.errors import UpstreamFailed
+from dragoman.hub.errors import Failure, UpstreamFailed
 
 
 class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +51,20 @@ class UpstreamReply(Protocol):
         A task that waits for the next piece gets `UpstreamFailed`.
         """
         ...
+
+
+async def read_body(pieces: AsyncIterator[bytes], limit: int, count: Callable[[bytes], None]) -> bytes:
+    """Read a whole body. `count` is called with each piece. Raises if the body exceeds the limit."""
+    kept: list[bytes] = []
+    size = 0
+    async for piece in pieces:
+        count(piece)
+        size += len(piece)
+        if size > limit:
+            message = f"the upstream's reply is longer than {limit} bytes"
+            raise UpstreamFailed(Failure(kind="server", status=502, message=message))
+        kept.append(piece)
+    return b"".join(kept)
 
 
 async def read_to_end(pieces: AsyncIterator[bytes], seconds: float) -> None:

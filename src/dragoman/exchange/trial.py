@@ -1,0 +1,243 @@
+"""`TargetTrial`: the calls of one target with one key, with retries and healed requests."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from dragoman.accounts.keys import Caller
+from dragoman.config.provider import TargetName
+from dragoman.exchange.config_snapshot import ConfigSnapshot
+from dragoman.exchange.gateway import Gateway
+from dragoman.exchange.healer import RequestHealer
+from dragoman.exchange.pass_through import CallCredential, find_credential
+from dragoman.exchange.record import AttemptRecord, ExchangeRecord
+from dragoman.exchange.selection import compute
+from dragoman.exchange.sender import ResponseSender
+from dragoman.exchange.target_requests import TargetRequestBuilder
+from dragoman.exchange.tools import ExchangeTools
+from dragoman.exchange.upstream_call import UpstreamCall
+from dragoman.exchange.watchdog import Watchdog
+from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
+from dragoman.pipeline.plan import RequestPlan
+from dragoman.pipeline.target_request import TargetRequest
+from dragoman.routing.choose import RouteChoice
+from dragoman.routing.health import TargetKey
+from dragoman.routing.retry import KEY_KINDS, decide_retry, may_succeed
+
+#: Of a call that is cancelled because another target answers. The target is not at fault.
+TOO_SLOW = Failure(kind="cancelled", message="another target sent its first content sooner")
+
+
+class TrialContext(NamedTuple):
+    """What the trials of one exchange share."""
+
+    gateway: Gateway
+    snapshot: ConfigSnapshot
+    plan: RequestPlan
+    caller: Caller
+    choice: RouteChoice
+    #: The number of the session, which pools keep at its target.
+    session: int
+    sender: ResponseSender
+    watchdog: Watchdog
+    record: ExchangeRecord
+    healer: RequestHealer
+    builder: TargetRequestBuilder
+    tools: ExchangeTools | None
+    #: The request for each target, or the error that forbids to send it there.
+    requests: dict[TargetName, TargetRequest | ClientProtocolError]
+
+    async def find_request(self, target: TargetName) -> TargetRequest | ClientProtocolError:
+        """The request for a target, which is built once."""
+        found = self.requests.get(target)
+        if found is None:
+            found = self.requests[target] = await self.builder.build(target, self.choice)
+        return found
+
+
+class TrialRace(Protocol):
+    """Several trials that run at once. `hedge.HedgedTrials` implements it."""
+
+    def grant(self, trial: "TargetTrial") -> tuple[ExchangeRecord, Watchdog]:
+        """Let the trial answer the client and cancel the others. Returns what the trial uses from now on."""
+        ...
+
+
+class TargetTrial:
+    """The calls of one target with one key. Call `run` once. `others`: the targets that may follow.
+
+    A trial in a race has its own record and watchdog until its first content.
+    """
+
+    def __init__(
+        self,
+        context: TrialContext,
+        target_key: TargetKey,
+        others: Sequence[TargetKey],
+        race: TrialRace | None = None,
+    ) -> None:
+        self._context = context
+        self.target_key = target_key
+        self._others = others
+        self._race = race
+        self._loop = asyncio.get_running_loop()
+        self.record = context.record.fork() if race else context.record
+        self.watchdog = context.watchdog.fork() if race else context.watchdog
+        #: The last call, and whether it runs.
+        self.call: UpstreamCall | None = None
+        self.is_calling = False
+        self._has_lost = False
+        #: When the last call began.
+        self._began = 0.0
+
+    async def run(self, target_request: TargetRequest) -> UpstreamFailed | None:
+        """Call the target, and retry if that may help. Returns the last error if all calls failed.
+
+        A request that is healed after a refusal replaces the target's request in the context.
+        """
+        context, target = self._context, self.target_key.target
+        gateway, snapshot = context.gateway, context.snapshot
+        handle = snapshot.handles[target.provider]
+        try:
+            credential = find_credential(handle, context.plan.metadata, snapshot.config.server.keys)
+        except UpstreamFailed as error:
+            return error
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                failure = await self._call(target_request, credential)
+            except UpstreamFailed as error:
+                healed = await self._heal(target_request, error.failure, credential)
+                now = self._record_attempt(error.failure, is_healed=healed is not None)
+                if healed is not None:
+                    context.requests[target] = target_request = healed
+                    tries -= 1
+                    continue
+                helping = [each for each in self._others if may_succeed(error.failure, target, each.target)]
+                step = decide_retry(
+                    error.failure,
+                    tries=tries,
+                    allowed=handle.provider.retries,
+                    jitter=gateway.random(),
+                    has_healthy_target=any(not gateway.health.is_cooling(each, now) for each in helping),
+                )
+                if step.step != "retry":
+                    return error
+                await asyncio.sleep(step.wait)
+                continue
+            context.healer.end_trials(target)
+            self._record_attempt(failure)
+            return None
+
+    def lose(self) -> None:
+        """Another target answers: record and charge the call, if one runs. The caller cancels the task."""
+        if not self.is_calling:
+            return
+        self._has_lost = True
+        self._context.record.add_slow_call(self.record, self.watchdog.received)
+        self._add_attempt(TOO_SLOW, cools=False)
+
+    async def _call(self, target_request: TargetRequest, credential: CallCredential) -> Failure | None:
+        """Call the target once. Returns why the reply failed after its first content."""
+        context, record = self._context, self.record
+        context.record.tries += 1
+        record.target, record.lane = self.target_key.target, target_request.lane
+        record.losses, record.reply_losses = target_request.losses, target_request.reply_losses
+        self._began = self._loop.time()
+        self.call = call = self._build_call(target_request, credential)
+        self.is_calling = True
+        try:
+            return await (call.run() if context.choice.route.order == "listed" else self._run_measured(call))
+        finally:
+            self.is_calling = False
+
+    async def _run_measured(self, call: UpstreamCall) -> Failure | None:
+        """Run a call, and note how busy and how fast its target is, for the order of the route."""
+        context, target, pools = self._context, self.target_key.target, self._context.gateway.pools
+        pools.start_call(target)
+        try:
+            failure = await call.run()
+            pools.keep_session(context.choice.route, context.session, target, self._loop.time())
+        finally:
+            # A target that lost is at least as slow as the time that it had.
+            slow = self._loop.time() - self._began if self._has_lost else 0.0
+            waited = self._began - self.watchdog.started
+            pools.end_call(target, slow or self.record.first_token_seconds - waited)
+        return failure
+
+    def _build_call(self, target_request: TargetRequest, credential: CallCredential) -> UpstreamCall:
+        context = self._context
+        target, key = self.target_key
+        return UpstreamCall(
+            context.plan,
+            target_request,
+            context.snapshot.handles[target.provider],
+            key,
+            credential,
+            watches_refusal=bool(context.choice.route.on_refusal),
+            caller=context.caller.owner,
+            sender=context.sender,
+            watchdog=self.watchdog,
+            record=self.record,
+            now=context.gateway.clock(),
+            tools=context.tools.find(target) if context.tools else None,
+            claim=partial(self._claim, self._race) if self._race else None,
+        )
+
+    def _claim(self, race: TrialRace) -> tuple[ExchangeRecord, Watchdog]:
+        """Called at the first content."""
+        self.record, self.watchdog = race.grant(self)
+        self._race = None
+        return self.record, self.watchdog
+
+    async def _heal(
+        self, target_request: TargetRequest, failure: Failure, credential: CallCredential
+    ) -> TargetRequest | None:
+        """The request as the refusal asks for it; None if nothing in it can be changed."""
+        context, target = self._context, self.target_key.target
+        healer, plan = context.healer, context.plan
+        if self.call is None or self.call.has_answered_round or not healer.may_heal(target):
+            return None
+        change = await compute(plan.body, partial(healer.find_change, target, failure))
+        if change is None:
+            return None
+        healer.start_trial(target, change, credential.redactor.redact(failure.message))
+        try:
+            healed = await context.builder.build(target, context.choice)
+        except DragomanError:
+            # A limit that leaves no room for the names or ids of this request.
+            healer.abandon_trial(target, is_known=False)
+            return None
+        if not isinstance(healed, TargetRequest) or healed.body == target_request.body:
+            is_read = isinstance(healed, TargetRequest) and not plan.is_unreadable
+            healer.abandon_trial(target, is_known=is_read)
+            return None
+        healed.losses = (*healed.losses, healer.describe_trial(target))
+        return healed
+
+    def _record_attempt(self, failure: Failure | None, *, is_healed: bool = False) -> float:
+        """Note a call that has ended now, and its effect on the target's health. Returns the time.
+
+        `is_healed`: the request was at fault and is sent again, so the failure is none of the target's.
+        """
+        health, now, target_key = self._context.gateway.health, self._loop.time(), self.target_key
+        health.count_call(target_key.target, None if is_healed else failure)
+        if failure is None:
+            health.record_success(target_key)
+        is_faulty = failure is not None and not is_healed and not self._concerns_client(failure)
+        cools = failure is not None and is_faulty and health.record_failure(target_key, failure, now)
+        self._add_attempt(failure, cools=cools)
+        return now
+
+    def _add_attempt(self, failure: Failure | None, *, cools: bool) -> None:
+        start, now = self.watchdog.started, self._loop.time()
+        self._context.record.attempts.append(
+            AttemptRecord(self.target_key.target, self._began - start, now - start, failure, cools)
+        )
+
+    def _concerns_client(self, failure: Failure) -> bool:
+        """Whether the failure concerns the client's own account, which other clients do not use."""
+        provider = self._context.snapshot.config.providers[self.target_key.target.provider]
+        return provider.uses_client_credential and failure.kind in KEY_KINDS
