@@ -27,6 +27,8 @@ PROVIDER = Provider(name="server", dialect="openai_chat", base_url="http://127.0
 
 # A cache mark on a result that is dropped because it came twice.
 @example(1000189, "anthropic", "openai_responses")
+# An undone message had declared a tool.
+@example(12007328, "openai_responses", "gemini")
 @settings(max_examples=120)
 @given(st.integers(0, 2**32), st.sampled_from(DIALECTS), st.sampled_from(DIALECTS))
 def test_a_generated_session_is_translated_as_if_nothing_was_remembered(

@@ -322,7 +322,8 @@ class _Continuation:
             head=head,
             tail=tail,
             losses=losses,
-            sample=sample_front(request, self._source.tools_as),
+            # Without tools that open messages declare: an undo removes them.
+            sample=sample_front(_replace_messages(request, ()), self._source.tools_as),
             system=system,
             system_sample=sample_messages(system),
         )
