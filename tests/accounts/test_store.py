@@ -18,7 +18,7 @@ from dragoman.accounts.store import (
     reserve,
     settle,
 )
-from dragoman.storage.processes import LEASE, build_process_name
+from dragoman.storage.processes import PROCESS_TIMEOUT, build_process_name
 from tests.states import StateBed
 
 NOW = 1_794_794_400.0  # 2026-11-16 02:00 UTC
@@ -113,21 +113,21 @@ def test_a_reply_that_ends_tomorrow_counts_for_today(state: StateBed) -> None:
 
 def test_the_reservations_of_a_dead_process_are_released(state: StateBed) -> None:
     reserved(state, build_request(95, minimum=4), process=OTHER)
-    release_dead(state, NOW + LEASE)
-    assert isinstance(state.do(reserve, ME, build_request(10), NOW + LEASE), LimitRefusal)
-    state.do(renew_process, OTHER, NOW + LEASE)
-    release_dead(state, NOW + LEASE + 1)
-    assert isinstance(state.do(reserve, ME, build_request(10), NOW + LEASE + 1), LimitRefusal)
-    release_dead(state, NOW + 2 * LEASE + 1)
-    reserved(state, build_request(10), NOW + 2 * LEASE + 1)
+    release_dead(state, NOW + PROCESS_TIMEOUT)
+    assert isinstance(state.do(reserve, ME, build_request(10), NOW + PROCESS_TIMEOUT), LimitRefusal)
+    state.do(renew_process, OTHER, NOW + PROCESS_TIMEOUT)
+    release_dead(state, NOW + PROCESS_TIMEOUT + 1)
+    assert isinstance(state.do(reserve, ME, build_request(10), NOW + PROCESS_TIMEOUT + 1), LimitRefusal)
+    release_dead(state, NOW + 2 * PROCESS_TIMEOUT + 1)
+    reserved(state, build_request(10), NOW + 2 * PROCESS_TIMEOUT + 1)
     # The minimum of its open request is charged.
-    assert state.do(read_account, "key_1", NOW + 2 * LEASE + 1).used["day"] == Amount(4, 4)
+    assert state.do(read_account, "key_1", NOW + 2 * PROCESS_TIMEOUT + 1).used["day"] == Amount(4, 4)
 
 
 def test_a_process_that_slept_is_not_charged_twice(state: StateBed) -> None:
     asleep = reserved(state, build_request(50, minimum=4), process=OTHER)
-    release_dead(state, NOW + LEASE + 1)
-    state.do(settle, [(asleep, Amount(30, 30))], NOW + LEASE + 2)
+    release_dead(state, NOW + PROCESS_TIMEOUT + 1)
+    state.do(settle, [(asleep, Amount(30, 30))], NOW + PROCESS_TIMEOUT + 2)
     assert state.do(read_account, "key_1", NOW).used["day"] == Amount(30, 30)
 
 
@@ -141,9 +141,9 @@ def test_a_process_that_ends_in_order_releases_its_reservations(state: StateBed)
 
 def test_a_process_never_considers_itself_dead(state: StateBed) -> None:
     reserved(state, build_request(50), process=ME)
-    release_dead(state, NOW + 10 * LEASE)
-    reserved(state, build_request(50), NOW + 10 * LEASE, process=ME)
-    assert isinstance(state.do(reserve, ME, build_request(1), NOW + 20 * LEASE), LimitRefusal)
+    release_dead(state, NOW + 10 * PROCESS_TIMEOUT)
+    reserved(state, build_request(50), NOW + 10 * PROCESS_TIMEOUT, process=ME)
+    assert isinstance(state.do(reserve, ME, build_request(1), NOW + 20 * PROCESS_TIMEOUT), LimitRefusal)
 
 
 def test_a_reservation_without_a_process_is_released(state: StateBed) -> None:

@@ -16,7 +16,7 @@ from dragoman.accounts.store import (
     reserve,
     settle,
 )
-from dragoman.storage.processes import LEASE
+from dragoman.storage.processes import PROCESS_TIMEOUT
 from tests.states import Engine, StateBed
 
 KEY = "key_1"
@@ -73,7 +73,7 @@ class Spending(RuleBasedStateMachine):
     @rule(process=st.sampled_from(PROCESSES))
     def die_and_be_noticed(self, process: str) -> None:
         """The process is not renewed for a while. Another process notices it."""
-        self.now += LEASE + 1
+        self.now += PROCESS_TIMEOUT + 1
         others = [name for name in PROCESSES if name != process]
         for other in others:
             # Each is renewed before another one can consider it dead.

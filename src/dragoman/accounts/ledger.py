@@ -35,14 +35,14 @@ from dragoman.accounts.store import (
 from dragoman.hub.errors import ConfigError
 from dragoman.storage.database import StorageError
 from dragoman.storage.port import StateStorage, Transaction, Work
-from dragoman.storage.processes import LEASE, build_process_name
+from dragoman.storage.processes import PROCESS_TIMEOUT, build_process_name
 
 LOGGER = logging.getLogger("dragoman")
 
 #: Seconds for which statistics are collected, and after which a failed write is repeated.
 WRITE_DELAY = 1.0
 #: Seconds between two renewals of this process while reservations are open.
-RENEW_EVERY = LEASE / 4
+RENEW_EVERY = PROCESS_TIMEOUT / 4
 #: Seconds between two runs of `compact_statistics`.
 COMPACT_EVERY = 3600.0
 #: Different usage keys within one hour. It is bounded because clients choose the model names.

@@ -29,7 +29,7 @@ from dragoman.accounts.limits import (
 )
 from dragoman.storage.database import Schema
 from dragoman.storage.port import Transaction
-from dragoman.storage.processes import LEASE, is_process_gone
+from dragoman.storage.processes import PROCESS_TIMEOUT, is_process_gone
 
 ACCOUNTS_SCHEMA = Schema(
     "accounts",
@@ -328,7 +328,7 @@ async def find_dead_processes(transaction: Transaction, process: str, now: float
     )
     dead: dict[str, list[str]] = {}
     for other, key, seen in rows:
-        if seen < now - LEASE or is_process_gone(other):
+        if seen < now - PROCESS_TIMEOUT or is_process_gone(other):
             dead.setdefault(other, []).append(key)
     return dead
 
@@ -341,7 +341,9 @@ async def find_reserved_keys(transaction: Transaction, process: str) -> list[str
 
 async def count_processes(transaction: Transaction, now: float) -> int:
     """The processes that are alive."""
-    row = await transaction.fetch_one("SELECT COUNT(*) FROM processes WHERE seen >= $1", now - LEASE)
+    row = await transaction.fetch_one(
+        "SELECT COUNT(*) FROM processes WHERE seen >= $1", now - PROCESS_TIMEOUT
+    )
     return int(row[0]) if row else 0
 
 

@@ -24,7 +24,7 @@ from dragoman.storage.database import FILE_NAME, connect, find_outdated
 from dragoman.storage.postgres import PostgresOptions, PostgresStorage, describe_url
 from dragoman.storage.postgres import find_outdated as find_outdated_in_postgres
 from dragoman.storage.postgres import migrate as migrate_postgres
-from dragoman.storage.processes import LEASE, is_process_gone
+from dragoman.storage.processes import PROCESS_TIMEOUT, is_process_gone
 
 if TYPE_CHECKING:
     import asyncpg
@@ -127,7 +127,7 @@ async def _copy(file: Path, target: "asyncpg.Connection[Any]") -> list[CopiedTab
     try:
         now = time.time()
         for name, seen in source.execute("SELECT id, seen FROM processes"):
-            if seen > now - LEASE and not is_process_gone(name):
+            if seen > now - PROCESS_TIMEOUT and not is_process_gone(name):
                 raise ConfigError("a gateway uses the state file", hint="stop it, then copy")
         await migrate_postgres(target, SCHEMAS)
         copied = [

@@ -1,4 +1,4 @@
-"""`SharedCalls`: leases of waiting calls, and the requests between the gateways that hold them."""
+"""`SharedCalls`: the calls for which sessions wait, and the requests between the gateways that hold them."""
 
 import asyncio
 import logging
@@ -21,12 +21,12 @@ from dragoman.peers.forwarding import (
 )
 from dragoman.peers.store import (
     PEERS_SCHEMA,
-    CallLease,
     PeerAddress,
-    delete_leases,
+    SessionCalls,
+    delete_calls,
     find_holder,
     find_secret,
-    write_leases,
+    write_calls,
 )
 from dragoman.storage.port import StateStorage
 from dragoman.storage.processes import build_process_name, is_same_host
@@ -39,10 +39,11 @@ LOGGER = logging.getLogger("dragoman")
 #: Seconds until another gateway accepts a connection, and until it has found the session.
 CONNECT_SECONDS = 3.0
 HEAD_SECONDS = 10.0
-#: Seconds that the end of a reply waits for its lease. Without the lease, the next request is replayed.
+#: Seconds that the end of a reply waits until its calls are stored. If they are not, the next request is
+#: replayed.
 WRITE_SECONDS = 2.0
-#: Seconds for which a lease is kept if sessions have no limit.
-MAX_LEASE = 86_400.0
+#: Seconds for which a call is kept if sessions have no limit.
+MAX_WAIT = 86_400.0
 LOST = "the gateway that holds the session has ended its reply early"
 
 
@@ -69,7 +70,7 @@ class PeerReply:
 
 
 class SharedCalls:
-    """The leases of one gateway process. `clock` gives the date by the clock of the state."""
+    """The calls for which the sessions of one process wait. `clock` gives the date of the state."""
 
     def __init__(self, storage: StateStorage, clock: Callable[[], float]) -> None:
         storage.add_schema(PEERS_SCHEMA)
@@ -77,9 +78,9 @@ class SharedCalls:
         self._clock = clock
         self._peer: PeerAddress | None = None
         self._secret = b""
-        #: Leases that are not written yet, by session.
-        self._changed: dict[str, CallLease] = {}
-        self._has_leases = False
+        #: Calls that are not written yet, by session.
+        self._changed: dict[str, SessionCalls] = {}
+        self._has_registered = False
         self._nonces = NonceMemory()
         self._writing: asyncio.Task[None] | None = None
 
@@ -100,19 +101,19 @@ class SharedCalls:
                 LOGGER.warning("the secret of the gateways cannot be read: %s", error)
         return self._secret
 
-    def hold(self, session: str, owner: str, calls: Collection[str], seconds: float) -> None:
-        """Lease the calls for which a session waits. Without calls, end its leases."""
-        if not calls and not self._has_leases:
+    def register(self, session: str, owner: str, calls: Collection[str], seconds: float) -> None:
+        """Store for which calls a session waits. Without calls, it waits no more."""
+        if not calls and not self._has_registered:
             return
-        self._has_leases = True
-        self._changed[session] = CallLease(
-            session=session, owner=owner, calls=tuple(calls), seconds=min(seconds or MAX_LEASE, MAX_LEASE)
+        self._has_registered = True
+        self._changed[session] = SessionCalls(
+            session=session, owner=owner, calls=tuple(calls), seconds=min(seconds or MAX_WAIT, MAX_WAIT)
         )
         if self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write())
 
     async def wait_until_written(self) -> None:
-        """Wait at most `WRITE_SECONDS` until the call leases are stored: another gateway must find them."""
+        """Wait at most `WRITE_SECONDS` until the calls are stored: another gateway must find them."""
         if self._writing is not None:
             await asyncio.wait((self._writing,), timeout=WRITE_SECONDS)
 
@@ -120,9 +121,9 @@ class SharedCalls:
         peer = self._peer
         try:
             while self._changed and peer is not None:
-                leases, self._changed = tuple(self._changed.values()), {}
+                waiting, self._changed = tuple(self._changed.values()), {}
                 now = self._clock()
-                await self._storage.run(lambda transaction: write_leases(transaction, peer, leases, now))  # noqa: B023 (awaited)
+                await self._storage.run(lambda transaction: write_calls(transaction, peer, waiting, now))  # noqa: B023 (awaited)
         except ConfigError as error:
             LOGGER.warning("calls that wait cannot be stored: %s", error)
         finally:
@@ -172,10 +173,10 @@ class SharedCalls:
         return self.is_announced and is_signed(await self.find_secret(), headers, self._clock())
 
     async def close(self) -> None:
-        """Delete the leases: the sessions end with the gateway."""
+        """Delete the calls: the sessions end with the gateway."""
         if self._writing is not None:
             await asyncio.wait((self._writing,))
-        if self._has_leases and self._peer is not None:
+        if self._has_registered and self._peer is not None:
             await self._forget(self._peer)
 
     async def _find_holder(self, owner: str, calls: Collection[str]) -> PeerAddress | None:
@@ -210,7 +211,7 @@ class SharedCalls:
 
     async def _forget(self, peer: PeerAddress) -> None:
         try:
-            await self._storage.run(lambda transaction: delete_leases(transaction, peer.gateway))
+            await self._storage.run(lambda transaction: delete_calls(transaction, peer.gateway))
         except ConfigError as error:
             LOGGER.warning("calls that wait cannot be deleted: %s", error)
 

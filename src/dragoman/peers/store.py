@@ -49,7 +49,7 @@ class PeerAddress(msgspec.Struct, frozen=True):
     local: str = ""
 
 
-class CallLease(msgspec.Struct, frozen=True, kw_only=True):
+class SessionCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The calls for which a session waits. Without calls, it waits no more."""
 
     session: str
@@ -102,14 +102,14 @@ async def find_secret(transaction: Transaction) -> bytes:
     return bytes.fromhex(row[0]) if row else b""
 
 
-async def write_leases(
-    transaction: Transaction, peer: PeerAddress, leases: Collection[CallLease], now: float
+async def write_calls(
+    transaction: Transaction, peer: PeerAddress, waiting: Collection[SessionCalls], now: float
 ) -> None:
-    """Replace the leases of these sessions. Leases whose time is over are deleted too."""
+    """Replace the calls for which these sessions wait. Calls whose time is over are deleted too."""
     await transaction.execute("DELETE FROM parked_calls WHERE expires < $1", now)
     await transaction.execute_many(
         "DELETE FROM parked_calls WHERE session = $1 AND gateway = $2",
-        [(lease.session, peer.gateway) for lease in leases],
+        [(each.session, peer.gateway) for each in waiting],
     )
     await transaction.execute_many(
         "INSERT INTO parked_calls (call, owner, session, gateway, address, local, expires)"
@@ -117,9 +117,9 @@ async def write_leases(
         " session = excluded.session, gateway = excluded.gateway, address = excluded.address,"
         " local = excluded.local, expires = excluded.expires",
         [
-            (call, lease.owner, lease.session, *msgspec.structs.astuple(peer), now + lease.seconds)
-            for lease in sorted(leases, key=lambda each: each.session)
-            for call in sorted(lease.calls)
+            (call, each.owner, each.session, *msgspec.structs.astuple(peer), now + each.seconds)
+            for each in sorted(waiting, key=lambda calls: calls.session)
+            for call in sorted(each.calls)
         ],
     )
 
@@ -139,6 +139,6 @@ async def find_holder(
     return PeerAddress(*row) if row else None
 
 
-async def delete_leases(transaction: Transaction, gateway: str) -> None:
-    """Delete all leases of a gateway that has ended."""
+async def delete_calls(transaction: Transaction, gateway: str) -> None:
+    """Delete the calls of a gateway that has ended."""
     await transaction.execute("DELETE FROM parked_calls WHERE gateway = $1", gateway)

@@ -5,7 +5,7 @@ import secrets
 import socket
 
 #: Seconds. A process that has not renewed its entry for this time counts as dead.
-LEASE = 20.0
+PROCESS_TIMEOUT = 20.0
 
 
 def build_process_name() -> str:

@@ -77,19 +77,19 @@ async def read_to_end(pieces: AsyncIterator[bytes], seconds: float) -> None:
         pass
 
 
-class CallLeases(Protocol):
+class WaitingCalls(Protocol):
     """The calls for which sessions wait, shared by gateways. A result may arrive at any of them."""
 
     async def find_secret(self) -> bytes:
         """The secret that all gateways have; empty if it cannot be read."""
         ...
 
-    def hold(self, session: str, owner: str, calls: Collection[str], seconds: float) -> None:
-        """Lease the calls for which a session waits. Without calls, end its leases."""
+    def register(self, session: str, owner: str, calls: Collection[str], seconds: float) -> None:
+        """Store for which calls a session waits. Without calls, it waits no more."""
         ...
 
     async def wait_until_written(self) -> None:
-        """Wait a short time until the other gateways can find the leases."""
+        """Wait a short time until the other gateways can find the calls."""
         ...
 
     async def forward(

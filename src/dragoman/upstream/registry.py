@@ -13,7 +13,7 @@ from dragoman.config.provider import Provider
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.providers.local_programs import LOCAL_PROGRAMS
 from dragoman.upstream.http.upstream import HttpUpstream
-from dragoman.upstream.port import CallLeases, Upstream, UpstreamReply, UpstreamRequest
+from dragoman.upstream.port import Upstream, UpstreamReply, UpstreamRequest, WaitingCalls
 
 
 class UnusableUpstream:
@@ -34,10 +34,10 @@ class UnusableUpstream:
 class LocalUpstreamModule(Protocol):
     """The module `upstream` of the package of a local program."""
 
-    def build_upstream(self, provider: Provider, state: Path, leases: CallLeases | None) -> Upstream:
+    def build_upstream(self, provider: Provider, state: Path, waiting_calls: WaitingCalls | None) -> Upstream:
         """Build the upstream of a provider. `state` is the folder for files that outlive the process.
 
-        `leases` are those of several gateways or workers; None if there is only one.
+        `waiting_calls` are those of several gateways or workers; None if there is only one.
         """
         ...
 
@@ -58,13 +58,13 @@ def _load(name: str) -> LocalUpstreamModule:
     return cast(LocalUpstreamModule, import_module(f"dragoman.upstream.{name}.upstream"))
 
 
-def build_upstream(provider: Provider, state: Path, leases: CallLeases | None = None) -> Upstream:
+def build_upstream(provider: Provider, state: Path, waiting_calls: WaitingCalls | None = None) -> Upstream:
     """Build the upstream of a provider. See `LocalUpstreamModule`."""
     if provider.obstacle:
         return UnusableUpstream(provider)
     if provider.program is None:
         return HttpUpstream(provider)
-    return _load(provider.dialect).build_upstream(provider, state, leases)
+    return _load(provider.dialect).build_upstream(provider, state, waiting_calls)
 
 
 async def check_program(provider: Provider) -> str:

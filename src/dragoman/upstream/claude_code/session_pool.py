@@ -20,7 +20,7 @@ from dragoman.upstream.claude_code.matching import SessionIndex, SessionSnapshot
 from dragoman.upstream.claude_code.process import AgentSdk, ProcessSettings
 from dragoman.upstream.claude_code.session import ClaudeSession, ProcessEnded
 from dragoman.upstream.claude_code.tools import ToolSet
-from dragoman.upstream.port import CallLeases
+from dragoman.upstream.port import WaitingCalls
 
 #: Seconds between two checks of the limits.
 CHECK_INTERVAL = 0.25
@@ -66,14 +66,14 @@ class SessionPool:
         sdk: AgentSdk,
         folders: SessionFolders,
         counters: SessionCounters,
-        leases: CallLeases | None = None,
+        waiting_calls: WaitingCalls | None = None,
     ) -> None:
         self._provider = provider
         self._limits = provider.sessions
         self._sdk = sdk
         self._folders = folders
         self._counters = counters
-        self._leases = leases
+        self._waiting_calls = waiting_calls
         self._live: dict[str, ClaudeSession] = {}
         #: Session ids by waiting call, by fingerprint of the history, and by fingerprint of the last request.
         self._by_call: dict[str, str] = {}
@@ -232,9 +232,9 @@ class SessionPool:
             self._folders.records.save(session.build_record(time.time()))
         for call in session.waiting:
             self._by_call[call] = session.id
-        if self._leases is not None:
+        if self._waiting_calls is not None:
             calls = session.waiting if session.state == "parked" else ()
-            self._leases.hold(session.id, session.owner, calls, self._limits.park)
+            self._waiting_calls.register(session.id, session.owner, calls, self._limits.park)
 
     def _remove_from_index(self, session: ClaudeSession) -> None:
         for index in (self._by_call, self._by_fingerprint, self._by_request):
@@ -246,8 +246,8 @@ class SessionPool:
         if self._live.pop(session.id, None) is None:
             return
         self._remove_from_index(session)
-        if self._leases is not None:
-            self._leases.hold(session.id, session.owner, (), 0.0)
+        if self._waiting_calls is not None:
+            self._waiting_calls.register(session.id, session.owner, (), 0.0)
         self._dispose(session)
 
     def _dispose(self, session: ClaudeSession, opening: asyncio.Task[None] | None = None) -> None:

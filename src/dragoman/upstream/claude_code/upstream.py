@@ -26,7 +26,7 @@ from dragoman.upstream.claude_code.session_pool import SessionCounters, SessionP
 from dragoman.upstream.claude_code.tools import build_placeholder_tools, read_tools
 from dragoman.upstream.claude_code.transcript import has_question
 from dragoman.upstream.claude_code.turn import FixedReply, SessionTurn, TurnReply
-from dragoman.upstream.port import CallLeases, UpstreamReply, UpstreamRequest
+from dragoman.upstream.port import UpstreamReply, UpstreamRequest, WaitingCalls
 
 __all__ = ["ClaudeCodeUpstream", "build_upstream", "check_program", "remove_leftovers"]
 
@@ -70,10 +70,10 @@ class SessionRequest:
 class ClaudeCodeUpstream:
     """One provider of the dialect `claude_code`. `state` is the folder for the sessions' files."""
 
-    def __init__(self, provider: Provider, state: Path, leases: CallLeases | None = None) -> None:
+    def __init__(self, provider: Provider, state: Path, waiting_calls: WaitingCalls | None = None) -> None:
         self._provider = provider
         self._state = state
-        self._leases = leases
+        self._waiting_calls = waiting_calls
         self._opening = asyncio.Lock()
         self._pool: SessionPool | None = None
         self._counters = SessionCounters()
@@ -136,9 +136,9 @@ class ClaudeCodeUpstream:
         """The reply of another gateway or worker, if the session that waits for the results is there."""
         calls = [item.id for item in asked.conversation.results]
         is_unknown = decision.step in ("replay", "not_found", "repeat_calls")
-        if self._leases is None or request.owner or not calls or not is_unknown:
+        if self._waiting_calls is None or request.owner or not calls or not is_unknown:
             return None
-        reply = await self._leases.forward(self._provider.name, asked.owner, calls, request)
+        reply = await self._waiting_calls.forward(self._provider.name, asked.owner, calls, request)
         if reply is not None:
             self._counters.forwarded += 1
         return reply
@@ -214,7 +214,7 @@ class ClaudeCodeUpstream:
             except ProcessEnded as ended:
                 raise process_crashed(str(ended)) from None
 
-        wait = self._leases.wait_until_written if self._leases is not None else None
+        wait = self._waiting_calls.wait_until_written if self._waiting_calls is not None else None
         return TurnReply(turn, restart, pool.end, stream=asked.stream, wait_until_parked=wait)
 
     async def _open_pool(self) -> SessionPool:
@@ -222,9 +222,9 @@ class ClaudeCodeUpstream:
             if self._pool is None:
                 sdk = await load_sdk()
                 folders = SessionFolders(self._state)
-                secret = await self._leases.find_secret() if self._leases is not None else b""
+                secret = await self._waiting_calls.find_secret() if self._waiting_calls is not None else b""
                 self._counters.orphans += await asyncio.to_thread(folders.open, secret)
-                self._pool = SessionPool(self._provider, sdk, folders, self._counters, self._leases)
+                self._pool = SessionPool(self._provider, sdk, folders, self._counters, self._waiting_calls)
             return self._pool
 
     async def close(self) -> None:
@@ -266,9 +266,11 @@ def _write_thinking_arguments(body: Json) -> tuple[str, ...]:
     return tuple(arguments)
 
 
-def build_upstream(provider: Provider, state: Path, leases: CallLeases | None = None) -> ClaudeCodeUpstream:
+def build_upstream(
+    provider: Provider, state: Path, waiting_calls: WaitingCalls | None = None
+) -> ClaudeCodeUpstream:
     """See `upstream.registry`."""
-    return ClaudeCodeUpstream(provider, state, leases)
+    return ClaudeCodeUpstream(provider, state, waiting_calls)
 
 
 async def check_program(provider: Provider) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from dragoman.config.provider import Provider
 from dragoman.hub.errors import STATUS_OF_KIND, kind_of_status
 from dragoman.upstream.embedded.model import EmbeddedAnswer, answer_request
-from dragoman.upstream.port import CallLeases, UpstreamRequest
+from dragoman.upstream.port import UpstreamRequest, WaitingCalls
 
 #: Characters per delta of a stream.
 PIECE = 16
@@ -149,6 +149,8 @@ def _write_usage(answer: EmbeddedAnswer) -> dict[str, int]:
     }
 
 
-def build_upstream(provider: Provider, state: Path, leases: CallLeases | None = None) -> EmbeddedUpstream:
+def build_upstream(
+    provider: Provider, state: Path, waiting_calls: WaitingCalls | None = None
+) -> EmbeddedUpstream:
     """See `upstream.registry`."""
     return EmbeddedUpstream()
