@@ -1,4 +1,4 @@
-"""What rules cost: a whole translated turn through the gateway, with 20 rules and without.
+"""What rules cost: a whole turn of each lane through the gateway, with 20 rules and without.
 
 None of the rules holds, so all of them are compared. `headers` need no body; `bodies` ask for everything that
 rules can know of a conversation. Instructions are counted, because the cost is far below the noise of times.
@@ -14,7 +14,8 @@ from dragoman.config.rules import Rule, RuleConditions
 
 COUNT = 20
 GOAL = 1.03
-_LANE = "translated"
+#: The lanes of `bench.instructions` that are measured.
+LANES = ("translated", "renamed", "forwarded")
 TARGETS = (TargetName("chat", "mock"),)
 CONDITIONS = {
     "none": (),
@@ -40,13 +41,12 @@ def rules_report() -> list[str]:
     """Instructions per turn by the kind of the rules, and their ratio to a turn without rules."""
     if not shutil.which("valgrind"):
         return ["Rules: valgrind is not installed (Debian: apt install valgrind)"]
-    counts = {kind: count_per_turn("bench.rules", kind) for kind in CONDITIONS}
-    lines = [
-        f"Rules, millions of instructions per translated turn (goal: at most {GOAL:.2f} of a turn without)"
-    ]
-    for kind, count in counts.items():
-        name = f"{COUNT} rules about {kind}" if CONDITIONS[kind] else "no rules"
-        lines.append(f"  {name:<24}{count / 1e6:>10.2f} {count / counts['none']:>8.3f}")
+    lines = [f"Rules, millions of instructions per turn (goal: at most {GOAL:.2f} of a turn without)"]
+    for lane in LANES:
+        counts = {kind: count_per_turn("bench.rules", f"{lane}:{kind}") for kind in CONDITIONS}
+        for kind, count in counts.items():
+            name = f"{lane}, {f'{COUNT} rules about {kind}' if CONDITIONS[kind] else 'no rules'}"
+            lines.append(f"  {name:<36}{count / 1e6:>10.2f} {count / counts['none']:>8.3f}")
     return lines
 
 
@@ -58,4 +58,5 @@ def build_rules(kind: str) -> tuple[Rule, ...]:
 
 
 if __name__ == "__main__":
-    asyncio.run(run_turns(_LANE, int(sys.argv[2]), build_rules(sys.argv[1])))
+    lane, _, kind = sys.argv[1].partition(":")
+    asyncio.run(run_turns(lane, int(sys.argv[2]), build_rules(kind)))

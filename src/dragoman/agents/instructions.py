@@ -6,6 +6,7 @@ model may contain the same words, and must not decide where a request goes.
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from dragoman.hub.blocks import Text
 from dragoman.hub.request import Request
@@ -30,7 +31,7 @@ _BEFORE_HINT = 50
 _AROUND_HINT = 600
 
 #: A tag at the beginning of a system text names the model of a sub-agent. The first is known to the users
-#: of claude-code-router.
+#: of claude-code-router. A reminder begins with its own tag, so no text of the user can have this one.
 _MODEL_TAG = re.compile(r"\s*(<(CCR-SUBAGENT-MODEL|DRAGOMAN-MODEL)>([^<>\n]{1,200})</\2>)")
 
 
@@ -51,15 +52,6 @@ def find_last_user_text(request: Request) -> str:
     message = next((message for message in reversed(request.messages) if message.role == "user"), None)
     texts = [block.text for block in message.blocks if isinstance(block, Text)] if message else []
     return texts[-1].strip() if texts else ""
-
-
-def find_project(request: Request) -> str:
-    """The folder that the agent works in; empty if its instructions do not name it."""
-    for text in (*list_instructions(request), *_list_first_user_texts(request)):
-        found = _search_project(text)
-        if found:
-            return found.strip().rstrip("/")
-    return ""
 
 
 def _search_project(text: str) -> str:
@@ -97,21 +89,41 @@ def _list_first_user_texts(request: Request) -> Iterator[str]:
             yield from (block.text for block in message.blocks if isinstance(block, Text))
 
 
-def find_roles(request: Request, markers: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
-    """The roles whose markers the instructions contain. `markers` are the texts of each role."""
-    texts = tuple(list_instructions(request))
-    return frozenset(
-        role for role, words in markers.items() if any(word in text for word in words for text in texts)
-    )
+class Instructions:
+    """The instructions of a request, and what was found in them: each search is made once."""
 
+    def __init__(self, request: Request) -> None:
+        self._texts = tuple(list_instructions(request))
+        #: Texts that name the project, although they are no instructions.
+        self._first_texts = tuple(_list_first_user_texts(request))
+        self._found: dict[tuple[str, ...], bool] = {}
 
-def find_model_tag(request: Request) -> tuple[str, str]:
-    """The tag that names the model of a sub-agent, and the name in it; both are empty without one."""
-    for message in request.messages:
-        if message.role not in ("system", "developer"):
-            continue
-        for block in message.blocks:
-            found = _MODEL_TAG.match(block.text) if isinstance(block, Text) else None
+    def has_texts_of(self, other: "Instructions") -> bool:
+        """Whether every search finds the same in both."""
+        return self._texts == other._texts and self._first_texts == other._first_texts
+
+    def contains(self, words: tuple[str, ...]) -> bool:
+        """Whether a text contains one of the words."""
+        found = self._found.get(words)
+        if found is None:
+            found = self._found[words] = any(word in text for text in self._texts for word in words)
+        return found
+
+    def find_roles(self, markers: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+        """The roles whose markers the instructions contain. `markers` are the texts of each role."""
+        return frozenset(role for role, words in markers.items() if self.contains(words))
+
+    @cached_property
+    def project(self) -> str:
+        """The folder that the agent works in; empty if its instructions do not name it."""
+        for text in (*self._texts, *self._first_texts):
+            found = _search_project(text)
             if found:
-                return found[1], found[3].strip()
-    return "", ""
+                return found.strip().rstrip("/")
+        return ""
+
+    @cached_property
+    def model_tag(self) -> tuple[str, str]:
+        """The tag that names the model of a sub-agent, and the name in it; both are empty without one."""
+        found = next(filter(None, map(_MODEL_TAG.match, self._texts)), None)
+        return (found[1], found[3].strip()) if found else ("", "")

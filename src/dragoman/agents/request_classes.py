@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from dragoman.agents.identity import ClientIdentity
-from dragoman.agents.instructions import find_last_user_text, list_instructions
+from dragoman.agents.instructions import Instructions, find_last_user_text
 from dragoman.hub.request import Request, list_declared_tools
 
 #: `turn`: the user's work. `background`: any other work of the agent's own. `quota` and `warmup` are probes
@@ -125,29 +125,39 @@ _SIGNS_OF_AGENT = {
 
 
 def classify(
-    identity: ClientIdentity, headers: Mapping[str, str], model: str, request: Request | None
+    identity: ClientIdentity,
+    headers: Mapping[str, str],
+    model: str,
+    request: Request | None,
+    instructions: Instructions | None,
 ) -> RequestClass:
-    """The class of a request.
+    """The class of a request. `instructions` are those of the request.
 
     `request` is None if the body cannot be read: then only signs by header and model name can match.
     """
     for sign in _SIGNS_OF_AGENT.get(identity.agent, ()):
-        if _fits(sign, headers, model, request):
+        if _fits(sign, headers, model, request, instructions):
             return sign.name
     return "turn"
 
 
-def _fits(sign: ClassSign, headers: Mapping[str, str], model: str, request: Request | None) -> bool:
+def _fits(
+    sign: ClassSign,
+    headers: Mapping[str, str],
+    model: str,
+    request: Request | None,
+    instructions: Instructions | None,
+) -> bool:
     if sign.value is not None and not sign.value.search(headers.get(sign.header, "")):
         return False
     if sign.model is not None and not sign.model.search(model):
         return False
     if not sign.needs_body:
         return True
-    return request is not None and _fits_body(sign, request)
+    return request is not None and instructions is not None and _fits_body(sign, request, instructions)
 
 
-def _fits_body(sign: ClassSign, request: Request) -> bool:
+def _fits_body(sign: ClassSign, request: Request, instructions: Instructions) -> bool:
     """Whether the request's body matches the sign. Cheap tests come first."""
     if sign.max_tokens is not None and request.max_tokens != sign.max_tokens:
         return False
@@ -160,8 +170,7 @@ def _fits_body(sign: ClassSign, request: Request) -> bool:
         end = MAX_BEGINNING + len(sign.beginning)
         if (sign.prompt and sign.prompt != text) or sign.beginning not in text[:end]:
             return False
-    words = sign.instructions
-    return not words or any(word in text for text in list_instructions(request) for word in words)
+    return not sign.instructions or instructions.contains(sign.instructions)
 
 
 def _list_output_properties(request: Request) -> Mapping[str, object]:

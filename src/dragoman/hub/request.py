@@ -9,7 +9,16 @@ from typing import Literal
 
 import msgspec
 
-from dragoman.hub.blocks import AnyBlock, CacheMark, Extras, Text, Tool, ToolDeclarations, ToolResult
+from dragoman.hub.blocks import (
+    AnyBlock,
+    CacheMark,
+    Extras,
+    Media,
+    Text,
+    Tool,
+    ToolDeclarations,
+    ToolResult,
+)
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 
@@ -127,6 +136,17 @@ def find_block_kinds(messages: Iterable[Message]) -> set[type]:
     if ToolResult in kinds:
         kinds.update(type(inner) for block in blocks if type(block) is ToolResult for inner in block.content)
     return kinds
+
+
+def has_image(message: Message) -> bool:
+    """Whether a message contains an image, also inside a result."""
+    return any(map(_is_image, message.blocks))
+
+
+def _is_image(block: AnyBlock) -> bool:
+    if isinstance(block, ToolResult):
+        return any(map(_is_image, block.content))
+    return isinstance(block, Media) and block.kind == "image"
 
 
 def list_declared_tools(request: Request, kinds: Set[type] | None = None) -> tuple[Tool, ...]:

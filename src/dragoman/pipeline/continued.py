@@ -16,7 +16,6 @@ from collections.abc import Sequence
 import msgspec
 
 from dragoman.dialects.dialect import Dialect
-from dragoman.dialects.interfaces import Json
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
 from dragoman.fit.front import FittedFront, can_continue, fit_continued, fit_front
@@ -26,6 +25,7 @@ from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Message, Request
 from dragoman.pipeline.history import (
     OVERHEAD,
+    ConversationMemo,
     Front,
     HistorySection,
     ItemPaths,
@@ -35,7 +35,9 @@ from dragoman.pipeline.history import (
     has_mark,
     list_ids,
 )
+from dragoman.pipeline.kept_texts import KeptTexts
 from dragoman.pipeline.outline import outline_blocks, replace_history, strip_tools
+from dragoman.pipeline.reading import ContinuedReading, RequestSource, read_continued
 from dragoman.providers.profile import TargetFacts
 from dragoman.tokens.request import (
     SMALL_PROMPT,
@@ -44,12 +46,11 @@ from dragoman.tokens.request import (
     sample_front,
     sample_messages,
 )
-from dragoman.tokens.tokenizers import ToolsForm
-from dragoman.wire.fields import ArrayTail, decode, encode
+from dragoman.tokens.tokenizers import OVERHEADS, ToolsForm, find_tokenizer
+from dragoman.wire.fields import encode
 
 #: The path of the placeholder. No path of a client's body contains a space.
 PLACEHOLDER = "remembered steps"
-TOOLS = "tools"
 
 
 class ContinuedTranslation(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,13 +66,9 @@ class ContinuedTranslation(msgspec.Struct, frozen=True, kw_only=True):
     history: TranslatedHistory
 
 
-class RequestSource(msgspec.Struct, frozen=True, kw_only=True):
-    """What the request's reader needs besides the body, and how the target's model sees tools."""
-
-    dialect: str
-    model: str
-    stream: bool
-    tools_as: ToolsForm
+def find_tools_form(facts: TargetFacts) -> ToolsForm:
+    """The form in which the target's model sees tools."""
+    return OVERHEADS[find_tokenizer(facts.model, facts.dialect)].tools_as
 
 
 def begin_history(
@@ -104,20 +101,37 @@ def begin_history(
     written = begun.build_front(request, fitted, fitted.messages[:count])
     if written is None:
         return None
-    leading = items[: count_leading_messages(items)]
-    return TranslatedHistory(facts=facts, values=split.values, front=written, leading=leading, end=section)
+    return TranslatedHistory(
+        facts=facts,
+        values=split.values,
+        front=written,
+        leading=items[: count_leading_messages(items)],
+        end=section,
+        memo=ConversationMemo({find_tools_form(facts): written.sample}),
+    )
 
 
 def continue_history(
-    history: TranslatedHistory, split: SplitBody, source: RequestSource, facts: TargetFacts
+    history: TranslatedHistory,
+    split: SplitBody,
+    source: RequestSource,
+    facts: TargetFacts,
+    known: ContinuedReading | None = None,
 ) -> ContinuedTranslation | None:
-    """Translate a request with the remembered steps that it begins with; None if that is not possible."""
+    """Translate a request with the remembered steps that it begins with; None if that is not possible.
+
+    `known`: what was read of the request before, behind these or other steps.
+    """
     is_valid = history.values == split.values and history.facts == facts
     section = history.find_section(split.items) if is_valid else None
     if section is None:
         return None
     try:
-        return _Continuation(split, source, facts, history.front.fitted, section).translate(history)
+        if known is None or known.section is not section:
+            known = read_continued(history, section, split, source)
+        if known is None:
+            return None
+        return _Continuation(split, source, facts, history.front.fitted, known).translate(history, known)
     except (DragomanError, RecursionError):
         # The whole translation finds the same fault, and names the first one.
         return None
@@ -135,7 +149,7 @@ def _replace_messages(fitted: Request, messages: tuple[Message, ...]) -> Request
 
 
 class _Continuation:
-    """The translation of the items behind a remembered section; `section` is None at the beginning."""
+    """The translation of the items behind a remembered section; `reading` is None at the beginning."""
 
     def __init__(
         self,
@@ -143,29 +157,24 @@ class _Continuation:
         source: RequestSource,
         facts: TargetFacts,
         front: FittedFront,
-        section: HistorySection | None,
+        reading: ContinuedReading | None,
     ) -> None:
         self._split = split
-        self._source = source
         self._dialect = dialect_named(source.dialect)
         self._target: Dialect = dialect_named(facts.dialect)
         self._paths = ItemPaths(self._dialect.history.conversation)
         self._facts = facts
         self._front = front
-        self._section = section
-        self._chain = section.list_chain() if section else []
-        self._ids = frozenset[str]().union(*(each.ids for each in self._chain))
+        self._section = reading.section if reading else None
+        self._chain = reading.chain if reading else []
+        self._ids = reading.ids if reading else frozenset[str]()
 
-    def translate(self, history: TranslatedHistory) -> ContinuedTranslation | None:
-        losses = Losses()
-        request = self._read(losses)
-        first = self._paths.find_message(request.messages, 0)
-        messages = request.messages[first:]
-        if not self._is_independent(messages):
-            return None
-        system = (*request.messages[:first], *history.leading)
+    def translate(self, history: TranslatedHistory, reading: ContinuedReading) -> ContinuedTranslation | None:
+        losses, messages = Losses(reading.losses), reading.messages
         asked = msgspec.structs.replace(
-            request, tools=history.front.tools, messages=(*system, _PLACEHOLDER, *messages)
+            reading.request,
+            tools=history.front.tools,
+            messages=(*reading.system, _PLACEHOLDER, *messages),
         )
         check_rules(asked, self._dialect.request_rules)
         fitted = fit_continued(asked, self._front, self._facts, losses)
@@ -173,20 +182,6 @@ class _Continuation:
         if count < 0 or not self._ids.isdisjoint(list_ids(fitted.messages[count + 1 :])):
             return None
         return self._write(history, asked, messages, fitted, count, losses)
-
-    def _read(self, losses: Losses) -> Request:
-        """Read the body without the tools and without the items of the remembered steps."""
-        others = self._split.members.items()
-        members = {name: decode(bytes(raw), depth=0) for name, raw in others if name != TOOLS}
-        first = self._section.count if self._section else 0
-        items = [decode(item, depth=0) for item in self._split.items[first:]]
-        body: Json = {**members, self._dialect.history.conversation: ArrayTail(items, first)}
-        return self._dialect.read_request(body, losses, model=self._source.model, stream=self._source.stream)
-
-    def _is_independent(self, messages: Sequence[Message]) -> bool:
-        """Whether the messages behind the remembered steps have no connection with these."""
-        begins_answer = bool(messages) and messages[0].role == "assistant"
-        return begins_answer and self._front.covers(messages) and self._ids.isdisjoint(list_ids(messages))
 
     def _find_placeholder(self, messages: Sequence[Message]) -> int:
         """The position of the placeholder, behind the instructions and before an answer; -1: it changed."""
@@ -268,6 +263,7 @@ class _Continuation:
                 own.add(loss.path, loss.reason)
         first = self._section.count if self._section else 0
         before = self._section.sample if self._section else PromptSample()
+        kept = self._section.kept if self._section else KeptTexts()
         items = self._split.items[first:index]
         size = sum(map(len, items)) + len(written) + OVERHEAD * (1 + len(items))
         spoken = closed[count_leading_messages(closed) :] if self._section is None else closed
@@ -281,6 +277,7 @@ class _Continuation:
             losses=own.as_tuple(),
             size=size + (self._section.size if self._section else 0),
             sample=before + sample_messages(spoken, before.length),
+            kept=kept.extend(spoken),
         )
 
     def _is_closed(self, messages: Sequence[Message]) -> bool:
@@ -323,7 +320,7 @@ class _Continuation:
             tail=tail,
             losses=losses,
             # Without tools that open messages declare: an undo removes them.
-            sample=sample_front(_replace_messages(request, ()), self._source.tools_as),
+            sample=sample_front(_replace_messages(request, ()), find_tools_form(self._facts)),
             system=system,
             system_sample=sample_messages(system),
         )

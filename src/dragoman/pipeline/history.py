@@ -10,14 +10,17 @@ from itertools import pairwise
 
 import msgspec
 
+from dragoman.agents.instructions import Instructions
 from dragoman.dialects.forwarding import Members
 from dragoman.dialects.interfaces import HistoryFields
 from dragoman.fit.front import FittedFront
 from dragoman.hub.blocks import AnyBlock, HostedCall, HostedResult, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Loss
 from dragoman.hub.request import Message, Request
+from dragoman.pipeline.kept_texts import KeptTexts
 from dragoman.providers.profile import TargetFacts
 from dragoman.tokens.request import PromptSample
+from dragoman.tokens.tokenizers import ToolsForm
 
 #: Steps at the end that are translated anew, because passes for the end of a conversation change them: the
 #: last one. A target with cache marks has them on the last two messages of the user.
@@ -69,7 +72,8 @@ class HistorySection(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     losses: tuple[Loss, ...]
     #: The sample for token estimates, including the sections before.
     sample: PromptSample
-
+    #: The texts for rules, including the sections before.
+    kept: KeptTexts
     #: The bytes in memory, including the sections before.
     size: int
 
@@ -107,6 +111,15 @@ class Front(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return (1 + TOOL_FACTOR) * (len(self.head) + len(self.tail)) + OVERHEAD
 
 
+class ConversationMemo:
+    """What was computed from the front of a conversation for rules. Later requests need the same."""
+
+    def __init__(self, samples: dict[ToolsForm, PromptSample]) -> None:
+        #: The samples of the settings and tools.
+        self.samples = samples
+        self.instructions: Instructions | None = None
+
+
 class TranslatedHistory(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What is remembered of one conversation with one target.
 
@@ -119,6 +132,7 @@ class TranslatedHistory(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     #: The instructions at the beginning of the items, as they were read.
     leading: tuple[Message, ...]
     end: HistorySection
+    memo: ConversationMemo
 
     def find_section(self, items: Sequence[bytes]) -> HistorySection | None:
         """The last remembered section up to which `items` are the same, and at least one item follows.
@@ -135,7 +149,7 @@ class TranslatedHistory(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def size(self) -> int:
-        return self.front.size + sum(map(len, self.values)) + self.end.size
+        return self.front.size + sum(map(len, self.values)) + self.end.size + self.end.kept.size
 
 
 class ItemPaths:

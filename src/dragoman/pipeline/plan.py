@@ -10,7 +10,6 @@ from functools import cached_property, partial
 import msgspec
 
 from dragoman.agents import ClientIdentity, identify_client
-from dragoman.dialects.forwarding import Members, split_members
 from dragoman.dialects.interfaces import ClientContext, Tokenizer
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
@@ -24,11 +23,12 @@ from dragoman.hub.events import ReplyFailed
 from dragoman.hub.ids import IdSource, digest
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request, find_first_text
-from dragoman.pipeline.bodies import MAX_BODY, read_object
+from dragoman.pipeline.bodies import read_object
 from dragoman.pipeline.governance import govern_request
+from dragoman.pipeline.reading import AbridgedRequest, RequestSource
 from dragoman.pipeline.refused_fields import remove_fields
-from dragoman.pipeline.remembered import MIN_BODY, OwnHistories
-from dragoman.pipeline.reuse import HistoryReuse, find_reuse, sort_losses
+from dragoman.pipeline.remembered import OwnHistories
+from dragoman.pipeline.reuse import BodyParts, HistoryReuse, OpenConversation, sort_losses
 from dragoman.pipeline.rounds import ReplySteps, RequestTools
 from dragoman.pipeline.search import refuse_lost_search
 from dragoman.pipeline.target_provider import TargetProvider
@@ -92,8 +92,7 @@ class RequestPlan:
         self._request: Request | None = None
         self._error: DragomanError | None = None
         self._samples: dict[ToolsForm, PromptSample] = {}
-        #: The body that was split, and its members.
-        self._members: tuple[bytes | None, Members | None] = (None, None)
+        self._parts = BodyParts(body)
         self.read_losses = Losses()
         #: The client's stream must not contain the usage, which the gateway asks the upstream for.
         self.hides_usage = False
@@ -107,20 +106,18 @@ class RequestPlan:
         """Find the model and `stream` in the body. Call it once, first. Raises if the body is invalid."""
         if self.metadata.is_peeked:
             return
-        members = self._split_members()
+        members = self._split_body().members
         peeked = None if members is None else self.dialect.forwarding.peek(members)
         if peeked is not None:
             self.model, self.stream, self.hides_usage = peeked.model, peeked.stream, peeked.hides_usage
         elif not self.metadata.model:
             self.model, self.stream = self.request.model, self.request.stream
 
-    def _split_members(self) -> Members | None:
-        """The members of the body, not decoded; None if the body is invalid."""
-        body, members = self._members
-        if body is not self.body:
-            members = split_members(self.body)
-            self._members = self.body, members
-        return members
+    def _split_body(self) -> BodyParts:
+        """The parts of the body, as it is now."""
+        if self._parts.body is not self.body:
+            self._parts = BodyParts(self.body)
+        return self._parts
 
     @property
     def request(self) -> Request:
@@ -137,6 +134,17 @@ class RequestPlan:
                 self._error = error
                 raise
         return self._request
+
+    @property
+    def abridged(self) -> AbridgedRequest | None:
+        """The request without its remembered messages; None if it is, or must be, read as a whole."""
+        is_read = self._request is not None or self._error is not None
+        conversation = None if is_read else self._open_conversation()
+        return conversation.abridged if conversation else None
+
+    def _open_conversation(self) -> OpenConversation | None:
+        source = RequestSource(self.metadata.dialect, self.metadata.model, self.metadata.stream)
+        return self._split_body().open_conversation(self.histories, source)
 
     def rewrite(self, change: Callable[[Request], Request]) -> None:
         """Change the request before it is built for targets. A body that cannot be read stays as it is."""
@@ -180,7 +188,8 @@ class RequestPlan:
         form = OVERHEADS[tokenizer].tools_as
         sample = self._samples.get(form)
         if sample is None:
-            self._samples[form] = sample = sample_request(self.request, form)
+            sample = self.abridged.sample(form) if self.abridged else None
+            self._samples[form] = sample = sample or sample_request(self.request, form)
         return sample.estimate(tokenizer)
 
     def build_target_request(
@@ -213,7 +222,8 @@ class RequestPlan:
             governance.is_off or governance.is_idle(has_tools=b'"tools"' in self.body)
         )
         can_reuse = is_idle and not is_same_dialect and tools is None and edit is None and not refused_seals
-        self._reuse = reuse = self._find_reuse(provider, model) if can_reuse else None
+        conversation = self._open_conversation() if can_reuse else None
+        self._reuse = reuse = conversation.find_reuse(provider.build_profile(model)) if conversation else None
         if reuse and (continued := self._continue(reuse, provider, model, strict=strict)):
             return continued
         if not is_same_dialect:
@@ -242,14 +252,6 @@ class RequestPlan:
         if reuse is not None:
             reuse.learn(self.request, fitted, lost)
         return TargetRequest(self, provider, model, body, lane, facts=facts, losses=lost)
-
-    def _find_reuse(self, provider: TargetProvider, model: str) -> HistoryReuse | None:
-        members = self._split_members() if self.histories and MIN_BODY <= len(self.body) <= MAX_BODY else None
-        if self.histories is None or members is None:
-            return None
-        url = self.metadata
-        facts = build_target_facts(provider.build_profile(model), url.dialect)
-        return find_reuse(self.histories, members, facts, url.dialect, url.model, stream=url.stream)
 
     def _continue(
         self, reuse: HistoryReuse, provider: TargetProvider, model: str, *, strict: bool
@@ -371,7 +373,7 @@ class RequestPlan:
         """Put the target's model name into the client's bytes. Returns them and the lane."""
         if model == self.model:
             return self._request_usage(self.body, facts), "forward"
-        body = self.dialect.forwarding.rename_model(self.body, model, self._split_members())
+        body = self.dialect.forwarding.rename_model(self.body, model, self._split_body().members)
         return self._request_usage(body, facts), "patch"
 
     def write(self, fitted: Request, facts: TargetFacts, losses: Losses) -> bytes:
@@ -388,12 +390,11 @@ class RequestPlan:
     def release(self) -> None:
         """Free the body and the conversation. Called when the reply has begun: no other target follows."""
         self.body = b""
-        self._members = (None, None)
+        self._parts = BodyParts(b"")
         self._request = None
 
     def write_failure(self, failure: Failure) -> Frames:
         """Write the failed ending of a stream whose head was sent, but which no target answered."""
-        context = ClientContext(
-            model=self.model, created=self.created, ids=IdSource(self.metadata.request_id)
-        )
+        ids = IdSource(self.metadata.request_id)
+        context = ClientContext(model=self.model, created=self.created, ids=ids)
         return self.dialect.stream_writer(context).write(ReplyFailed("failed", failure))

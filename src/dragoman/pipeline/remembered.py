@@ -21,23 +21,25 @@ class HistoryKey(msgspec.Struct, frozen=True):
 
     #: Whose conversation it is.
     owner: Hashable
-    #: Client dialect, provider and model, and the settings of the URL.
+    #: Client dialect, and the settings of the URL.
+    source: Hashable
+    #: Provider, dialect and model. None: any target.
     target: Hashable
     #: The members of the body that the history's translation depends on: names and lengths.
     members: tuple[tuple[str, int], ...]
     first_item: bytes
 
 
-def build_key(owner: Hashable, target: Hashable, split: SplitBody) -> HistoryKey:
-    """The key of a request's conversation."""
+def build_key(owner: Hashable, source: Hashable, target: Hashable, split: SplitBody) -> HistoryKey:
+    """The key of a request's conversation with a target, or with any target (None)."""
     members = tuple(zip(split.names, map(len, split.values), strict=True))
-    return HistoryKey(owner, target, members, split.items[0])
+    return HistoryKey(owner, source, target, members, split.items[0])
 
 
 class RememberedHistories:
     """All remembered conversations. The longest unused ones are forgotten first.
 
-    Belongs to the event loop, except `find`: a large request is translated in a thread.
+    Belongs to the event loop, except `find` and `find_latest`: a large request is read in a thread.
     """
 
     def __init__(self, limit: int, *, checks: bool = False) -> None:
@@ -46,6 +48,8 @@ class RememberedHistories:
         self.checks = checks
         self.bytes = 0
         self._entries: OrderedDict[HistoryKey, tuple[TranslatedHistory, int]] = OrderedDict()
+        #: The target that each conversation had last, by the conversation's key for any target.
+        self._latest: dict[HistoryKey, HistoryKey] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -54,14 +58,19 @@ class RememberedHistories:
         entry = self._entries.get(key)
         return entry[0] if entry else None
 
+    def find_latest(self, key: HistoryKey) -> TranslatedHistory | None:
+        """What is remembered of a conversation with its last target. The key is that for any target."""
+        latest = self._latest.get(key)
+        return self.find(latest) if latest else None
+
     def keep(self, key: HistoryKey, history: TranslatedHistory) -> None:
         """Remember the latest state of a conversation, and forget others if there are too many bytes."""
         size = history.size + len(key.first_item)
-        _, known = self._entries.pop(key, (None, 0))
-        self.bytes -= known
+        self._forget(key)
         if size > self.limit:
             return
         self._entries[key] = history, size
+        self._latest[_replace_target(key)] = key
         self.bytes += size
         self._forget_surplus()
 
@@ -72,8 +81,19 @@ class RememberedHistories:
 
     def _forget_surplus(self) -> None:
         while self.bytes > self.limit:
-            _, (_, forgotten) = self._entries.popitem(last=False)
-            self.bytes -= forgotten
+            self._forget(next(iter(self._entries)))
+
+    def _forget(self, key: HistoryKey) -> None:
+        _, size = self._entries.pop(key, (None, 0))
+        self.bytes -= size
+        conversation = _replace_target(key)
+        if self._latest.get(conversation) == key:
+            del self._latest[conversation]
+
+
+def _replace_target(key: HistoryKey) -> HistoryKey:
+    """The key for any target."""
+    return msgspec.structs.replace(key, target=None)
 
 
 class OwnHistories(msgspec.Struct, frozen=True):

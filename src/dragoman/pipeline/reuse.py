@@ -1,21 +1,24 @@
 """Reuse of translated history for one request and one target: find, translate, remember."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
-from dragoman.dialects.forwarding import Members
+from dragoman.dialects.forwarding import Members, split_members
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.loss import Loss
 from dragoman.hub.request import Request
+from dragoman.pipeline.bodies import MAX_BODY
 from dragoman.pipeline.continued import (
     ContinuedTranslation,
-    RequestSource,
     begin_history,
     continue_history,
+    find_tools_form,
 )
 from dragoman.pipeline.history import SplitBody, TranslatedHistory, split_body
-from dragoman.pipeline.remembered import HistoryKey, OwnHistories, build_key
-from dragoman.providers.profile import TargetFacts
-from dragoman.tokens.tokenizers import OVERHEADS, ToolsForm, find_tokenizer
+from dragoman.pipeline.reading import AbridgedRequest, RequestSource, abridge_request
+from dragoman.pipeline.remembered import MIN_BODY, HistoryKey, OwnHistories, build_key
+from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
+from dragoman.tokens.tokenizers import ToolsForm
 
 
 class HistoryReuse:
@@ -30,19 +33,21 @@ class HistoryReuse:
         split: SplitBody,
         source: RequestSource,
         facts: TargetFacts,
+        abridged: AbridgedRequest | None,
     ) -> None:
         self._remembered = histories.remembered
         self._split = split
         self._source = source
         self.facts = facts
-        target = (source.dialect, source.model, source.stream, facts.provider, facts.dialect, facts.model)
-        self._key: HistoryKey = build_key(histories.owner, target, split)
+        self._reading = abridged.reading if abridged else None
+        target = (facts.provider, facts.dialect, facts.model)
+        self._key: HistoryKey = build_key(histories.owner, source, target, split)
         self._learned: TranslatedHistory | None = None
 
     @property
     def tools_as(self) -> ToolsForm:
         """The form of tools in the samples for token estimates."""
-        return self._source.tools_as
+        return find_tools_form(self.facts)
 
     @property
     def checks(self) -> bool:
@@ -54,7 +59,7 @@ class HistoryReuse:
         history = self._remembered.find(self._key)
         if history is None:
             return None
-        continued = continue_history(history, self._split, self._source, self.facts)
+        continued = continue_history(history, self._split, self._source, self.facts, self._reading)
         if continued is not None:
             self._learned = continued.history
         return continued
@@ -69,19 +74,53 @@ class HistoryReuse:
             self._remembered.keep(self._key, self._learned)
 
 
-def find_reuse(
-    histories: OwnHistories, members: Members, facts: TargetFacts, dialect: str, model: str, *, stream: bool
-) -> HistoryReuse | None:
-    """Prepare the reuse for a request; None if its history is too short for any.
+class OpenConversation:
+    """The conversation of one request: its body in parts, and what is remembered of it with any target."""
 
-    `model` and `stream` are those of the URL.
-    """
-    split = split_body(members, dialect_named(dialect).history)
-    if split is None or len(split.items) < 2:
-        return None
-    tools_as = OVERHEADS[find_tokenizer(facts.model, facts.dialect)].tools_as
-    source = RequestSource(dialect=dialect, model=model, stream=stream, tools_as=tools_as)
-    return HistoryReuse(histories, split, source, facts)
+    def __init__(self, histories: OwnHistories, split: SplitBody, source: RequestSource) -> None:
+        self._histories = histories
+        self._split = split
+        self._source = source
+
+    @cached_property
+    def abridged(self) -> AbridgedRequest | None:
+        """The request without its remembered messages, for rules; None if it must be read as a whole."""
+        key = build_key(self._histories.owner, self._source, None, self._split)
+        history = self._histories.remembered.find_latest(key)
+        return abridge_request(history, self._split, self._source) if history else None
+
+    def find_reuse(self, profile: Profile) -> HistoryReuse:
+        """Prepare the reuse for a target with this profile."""
+        facts = build_target_facts(profile, self._source.dialect)
+        abridged = vars(self).get("abridged")
+        return HistoryReuse(self._histories, self._split, self._source, facts, abridged)
+
+
+class BodyParts:
+    """The body of a request, split without decoding its values: at most once, when it is first needed."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self._conversation: OpenConversation | None = None
+        self._is_open = False
+
+    @cached_property
+    def members(self) -> Members | None:
+        """The members of the body, not decoded; None if the body is invalid."""
+        return split_members(self.body)
+
+    def open_conversation(
+        self, histories: OwnHistories | None, source: RequestSource
+    ) -> OpenConversation | None:
+        """The conversation of the request; None if it is too short or too long for any reuse."""
+        if histories is not None and not self._is_open:
+            self._is_open = True
+            has_length = MIN_BODY <= len(self.body) <= MAX_BODY
+            members = self.members if has_length else None
+            split = split_body(members, dialect_named(source.dialect).history) if members else None
+            if split is not None and len(split.items) > 1:
+                self._conversation = OpenConversation(histories, split, source)
+        return self._conversation
 
 
 def sort_losses(losses: Sequence[Loss]) -> tuple[Loss, ...]:

@@ -1,7 +1,9 @@
 """`RequestTraits`: what rules ask about a request. Each trait is computed when a rule first asks for it.
 
-Headers and the model's name are known already. Everything else needs the body, which is read at most once. A
-body that the dialect's reader refuses has no such traits: its upstream may accept it, so this is no error.
+Headers and the model's name are known already. Everything else needs the body, which is read at most once.
+Of a request that continues a remembered conversation only the new messages are read; its traits are those of
+the whole request. A body that the dialect's reader refuses has no such traits: its upstream may accept it, so
+this is no error.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,11 +11,12 @@ from datetime import datetime
 from functools import cached_property
 
 from dragoman.agents import ClientIdentity, RequestClass, classify
-from dragoman.agents.instructions import find_model_tag, find_project, find_roles
-from dragoman.hub.blocks import AnyBlock, Media, Tool, ToolCall, ToolResult
+from dragoman.agents.instructions import Instructions
+from dragoman.hub.blocks import Media, Tool, ToolCall
 from dragoman.hub.errors import DragomanError
-from dragoman.hub.request import Effort, Message, Request, find_block_kinds, list_declared_tools
+from dragoman.hub.request import Effort, Message, Request, find_block_kinds, has_image, list_declared_tools
 from dragoman.pipeline.plan import RequestPlan
+from dragoman.pipeline.reading import AbridgedRequest
 from dragoman.tokens.tokenizers import find_tokenizer
 
 #: The common name of the vendors' tools that search the web.
@@ -78,37 +81,54 @@ class RequestTraits:
             return None
 
     @cached_property
+    def _abridged(self) -> AbridgedRequest | None:
+        """The part of the request that the traits need; None if the whole request is read."""
+        return None if "request" in vars(self) else self._plan.abridged
+
+    @cached_property
+    def _known(self) -> Request | None:
+        return self._abridged.request if self._abridged else self.request
+
+    @cached_property
+    def _instructions(self) -> Instructions | None:
+        if self._abridged is not None:
+            return self._abridged.find_instructions()
+        return Instructions(self.request) if self.request else None
+
+    @cached_property
     def request_class(self) -> RequestClass:
-        return classify(self.identity, self.headers, self.model, self.request)
+        return classify(self.identity, self.headers, self.model, self._known, self._instructions)
 
     @cached_property
     def roles(self) -> frozenset[str]:
-        return find_roles(self.request, self._markers) if self.request else frozenset()
+        return self._instructions.find_roles(self._markers) if self._instructions else frozenset()
 
     @cached_property
     def project(self) -> str:
-        return find_project(self.request) if self.request else ""
+        return self._instructions.project if self._instructions else ""
 
     @cached_property
     def model_tag(self) -> tuple[str, str]:
-        """The tag that names a model, and the name; see `find_model_tag`."""
-        return find_model_tag(self.request) if self.request else ("", "")
+        """The tag that names a model, and the name; see `Instructions.model_tag`."""
+        return self._instructions.model_tag if self._instructions else ("", "")
 
     @cached_property
     def tokens(self) -> int:
         """The tokens of the prompt, by estimate; 0 if the request cannot be read."""
-        if self.request is None:
+        if self._known is None:
             return 0
-        return self._plan.estimate_tokens(find_tokenizer(self.model, self.request.dialect))
+        return self._plan.estimate_tokens(find_tokenizer(self.model, self._known.dialect))
 
     @cached_property
     def has_images(self) -> bool:
-        return Media in self._kinds and any(map(_has_image, self._messages))
+        if self._abridged is not None:
+            return self._abridged.has_images
+        return Media in self._kinds and any(map(has_image, self._messages))
 
     @cached_property
     def has_new_images(self) -> bool:
         """Whether there is an image after the last message of the model."""
-        return any(map(_has_image, self._messages[self._last_answer + 1 :]))
+        return any(map(has_image, self._messages[self._last_answer + 1 :]))
 
     @cached_property
     def wants_web_search(self) -> bool:
@@ -116,12 +136,12 @@ class RequestTraits:
 
     @cached_property
     def effort(self) -> Effort | None:
-        settings = self.request.reasoning if self.request else None
+        settings = self._known.reasoning if self._known else None
         return settings.effort if settings else None
 
     @cached_property
     def wants_reasoning(self) -> bool:
-        settings = self.request.reasoning if self.request else None
+        settings = self._known.reasoning if self._known else None
         if settings is None or settings.mode == "off":
             return False
         return settings.mode is not None or bool(settings.budget) or settings.effort not in (None, "none")
@@ -139,6 +159,9 @@ class RequestTraits:
 
     @cached_property
     def _declared_tools(self) -> tuple[Tool, ...]:
+        if self._abridged is not None:
+            # No message declares tools: such requests are read as a whole.
+            return self._abridged.request.tools
         return list_declared_tools(self.request, self._kinds) if self.request else ()
 
     @cached_property
@@ -147,7 +170,7 @@ class RequestTraits:
 
     @property
     def _messages(self) -> tuple[Message, ...]:
-        return self.request.messages if self.request else ()
+        return self._known.messages if self._known else ()
 
     @cached_property
     def _last_answer(self) -> int:
@@ -164,13 +187,3 @@ class RequestTraits:
             "project": known.get("project", ""),
         }
         return {name: value for name, value in found.items() if value}
-
-
-def _has_image(message: Message) -> bool:
-    return any(map(_is_image, message.blocks))
-
-
-def _is_image(block: AnyBlock) -> bool:
-    if isinstance(block, ToolResult):
-        return any(map(_is_image, block.content))
-    return isinstance(block, Media) and block.kind == "image"
