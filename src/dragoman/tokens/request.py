@@ -79,11 +79,11 @@ def read_count_request(dialect: str, body: bytes, model: str = "") -> Request:
 def estimate_tokens(request: Request, tokenizer: Tokenizer) -> int:
     """The prompt tokens of the request for a model with this tokenizer, estimated; at least one."""
     overhead = OVERHEADS[tokenizer]
-    parts = _PromptParts()
+    parts = _PromptCollector()
     parts.add_front(request, overhead.tools_as)
     parts.add_messages(request.messages)
     text = "\n".join(parts.texts)
-    return max(1, round(estimate_text_tokens(text, tokenizer) + parts.build_tally().add_overhead(overhead)))
+    return max(1, round(estimate_text_tokens(text, tokenizer) + parts.count_parts().add_overhead(overhead)))
 
 
 def estimate_from_samples(request: Request, tokenizer: Tokenizer) -> int:
@@ -106,9 +106,9 @@ def sample_request(request: Request, tools_as: ToolsForm) -> "PromptSample":
         front, leading, conversation = (part.sample() for part in parts)
         return front + leading + conversation
     texts = [text for part in parts for text in part.texts]
-    tallies = [part.build_tally() for part in parts]
+    counted = [part.count_parts() for part in parts]
     counts = tuple(count_patterns("\n".join(texts)))
-    return PromptSample(counts, 1, 1, tallies[0] + tallies[1] + tallies[2])
+    return PromptSample(counts, 1, 1, counted[0] + counted[1] + counted[2])
 
 
 def count_leading_messages(messages: Sequence[Message]) -> int:
@@ -128,7 +128,7 @@ def sample_messages(messages: Iterable[Message], offset: int = 0) -> "PromptSamp
     return _collect_messages(messages).sample(offset)
 
 
-class PromptTally(msgspec.Struct, frozen=True):
+class PromptParts(msgspec.Struct, frozen=True):
     """Counts of the messages, calls, results, tools and media of a prompt.
 
     The chat template adds tokens for each.
@@ -144,8 +144,8 @@ class PromptTally(msgspec.Struct, frozen=True):
     is_forced: bool = False
     media: tuple[tuple[MediaKind, float], ...] = ()
 
-    def __add__(self, other: "PromptTally") -> "PromptTally":
-        return PromptTally(
+    def __add__(self, other: "PromptParts") -> "PromptParts":
+        return PromptParts(
             self.requests + other.requests,
             self.messages + other.messages,
             self.systems + other.systems,
@@ -183,36 +183,36 @@ class PromptSample(msgspec.Struct, frozen=True):
     #: The characters of the samples, and of all texts.
     sampled: int = 0
     length: int = 0
-    tally: PromptTally = PromptTally()
+    parts: PromptParts = PromptParts()
 
     def __add__(self, other: "PromptSample") -> "PromptSample":
         return PromptSample(
             tuple(map(add, self.counts, other.counts)),
             self.sampled + other.sampled,
             self.length + other.length,
-            self.tally + other.tally,
+            self.parts + other.parts,
         )
 
     def estimate(self, tokenizer: Tokenizer) -> int:
         """The prompt tokens for a model with this tokenizer; at least one."""
         tokens = add_costs(self.counts, tokenizer) * self.length / max(1, self.sampled)
-        return max(1, round(tokens + self.tally.add_overhead(OVERHEADS[tokenizer])))
+        return max(1, round(tokens + self.parts.add_overhead(OVERHEADS[tokenizer])))
 
 
-def _collect_front(request: Request, tools_as: ToolsForm) -> "_PromptParts":
-    parts = _PromptParts()
+def _collect_front(request: Request, tools_as: ToolsForm) -> "_PromptCollector":
+    parts = _PromptCollector()
     parts.add_front(request, tools_as)
     return parts
 
 
-def _collect_messages(messages: Iterable[Message]) -> "_PromptParts":
-    parts = _PromptParts()
+def _collect_messages(messages: Iterable[Message]) -> "_PromptCollector":
+    parts = _PromptCollector()
     parts.add_messages(messages)
     return parts
 
 
-class _PromptParts:
-    """Collects the texts and the counts (`PromptTally`) of part of a prompt."""
+class _PromptCollector:
+    """Collects the texts and the counts (`PromptParts`) of a part of a prompt."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -242,8 +242,8 @@ class _PromptParts:
             self._messages += not is_system
             self._add(message.blocks)
 
-    def build_tally(self) -> PromptTally:
-        return PromptTally(
+    def count_parts(self) -> PromptParts:
+        return PromptParts(
             self._requests,
             self._messages,
             self._systems,
@@ -266,7 +266,7 @@ class _PromptParts:
             pieces += [text[at : at + SAMPLE] for at in range(-end % DISTANCE, len(text), DISTANCE)]
             end += len(text) + 1
         counts = tuple(count_patterns(SEPARATOR.join(pieces))) if pieces else NO_PATTERNS
-        return PromptSample(counts, sum(map(len, pieces)), end - offset, self.build_tally())
+        return PromptSample(counts, sum(map(len, pieces)), end - offset, self.count_parts())
 
     def _add_tools(self, request: Request, tools_as: ToolsForm) -> None:
         tools = list_declared_tools(request)
