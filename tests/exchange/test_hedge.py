@@ -314,7 +314,7 @@ def test_a_gateway_that_stops_ends_both_calls_with_an_error() -> None:
 def test_a_slow_target_is_not_the_fastest_any_more() -> None:
     race = Race(good(wait=60), good(wait=0.5), order="fastest")
     assert race.run().record.target == SECOND
-    first_words = race.bench.gateway.pools.list_first_words()
+    first_words = race.bench.gateway.balancer.list_first_words()
     assert first_words[FIRST] == pytest.approx(DELAY + 0.5)
     assert first_words[SECOND] == pytest.approx(0.5)
     again = race.run()

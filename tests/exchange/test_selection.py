@@ -255,7 +255,7 @@ def test_a_refusal_reaches_the_client_without_other_targets() -> None:
     assert b"I will not" in stage.run(ask("openai_chat")).client.body
 
 
-def test_a_pool_takes_turns_and_a_session_keeps_its_target() -> None:
+def test_a_balanced_route_takes_turns_and_a_session_keeps_its_target() -> None:
     stage = Stage("[[routes]]\nmatch='*'\ntarget=['main/a', 'side/b']\norder='round_robin'")
 
     def answered_by(session: str) -> str:

@@ -8,8 +8,8 @@ from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
 from dragoman.peers.hints import MAX_HINTS, SharedHints
 from dragoman.peers.store import PEERS_SCHEMA
+from dragoman.routing.balancing import LoadBalancer
 from dragoman.routing.health import TargetHealth, TargetKey
-from dragoman.routing.pools import PoolState
 from dragoman.storage.port import StateStorage
 from tests.states import StateBed, build_state_fixture
 
@@ -24,8 +24,8 @@ class Side:
 
     def __init__(self, storage: StateStorage) -> None:
         self.storage = storage
-        self.health, self.pools = TargetHealth(), PoolState()
-        self.hints = SharedHints(storage, storage.clock, self.health, self.pools)
+        self.health, self.balancer = TargetHealth(), LoadBalancer()
+        self.hints = SharedHints(storage, storage.clock, self.health, self.balancer)
 
     @property
     def now(self) -> float:
@@ -36,7 +36,7 @@ class Side:
 
     def find_fastest(self) -> TargetName:
         route = Route(match="m", targets=(A, B), order="fastest")
-        return self.pools.order(route, (A, B), session=0, now=self.now, random=lambda: 0.5)[0]
+        return self.balancer.order(route, (A, B), session=0, now=self.now, random=lambda: 0.5)[0]
 
 
 def meet(state: StateBed, act: Callable[[Side, Side], Awaitable[None]]) -> None:
@@ -87,15 +87,15 @@ def test_a_success_counts_more_than_an_earlier_hint_and_less_than_a_later_one(st
 def test_a_speed_counts_until_the_gateway_knows_by_itself(state: StateBed) -> None:
     async def act(first: Side, second: Side) -> None:
         for target, seconds in ((A, 3.0), (B, 1.0)):
-            first.pools.start_call(target)
-            first.pools.end_call(target, seconds)
+            first.balancer.start_call(target)
+            first.balancer.end_call(target, seconds)
         assert second.find_fastest() == A
         await first.hints.exchange()
         await second.hints.exchange()
         assert second.find_fastest() == B
         for target, seconds in ((A, 0.5), (B, 4.0)):
-            second.pools.start_call(target)
-            second.pools.end_call(target, seconds)
+            second.balancer.start_call(target)
+            second.balancer.end_call(target, seconds)
         assert second.find_fastest() == A
 
     meet(state, act)

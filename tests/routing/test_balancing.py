@@ -1,4 +1,4 @@
-"""The orders of a pool, sessions that keep their target, and the targets for special failures."""
+"""The orders of balanced routes, sessions that keep their target, and the targets for special failures."""
 
 from collections import Counter
 from random import Random
@@ -11,7 +11,7 @@ from dragoman.config.model import Route
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
 from dragoman.hub.usage import Usage
-from dragoman.routing.pools import MODEL_REFUSED, PoolState, find_escape
+from dragoman.routing.balancing import MODEL_REFUSED, LoadBalancer, find_escape
 
 A, B, C = (TargetName("p", name) for name in "abc")
 ORDERS = ("listed", "round_robin", "weighted", "least_busy", "fastest", "cheapest")
@@ -21,59 +21,59 @@ def route(order: str, **fields: object) -> Route:
     return Route(match="m", targets=(A, B, C), order=order, **fields)  # type: ignore[arg-type]
 
 
-def first(state: PoolState, pool: Route, session: int = 0, now: float = 0.0) -> TargetName:
-    return state.order(pool, (A, B, C), session=session, now=now, random=lambda: 0.5)[0]
+def first(balancer: LoadBalancer, balanced: Route, session: int = 0, now: float = 0.0) -> TargetName:
+    return balancer.order(balanced, (A, B, C), session=session, now=now, random=lambda: 0.5)[0]
 
 
 @given(st.sampled_from(ORDERS), st.integers(0, 5), st.floats(0, 1), st.lists(st.sampled_from([A, B, C])))
 def test_every_order_keeps_all_targets(
     order: str, session: int, number: float, used: list[TargetName]
 ) -> None:
-    state, pool = PoolState(), route(order, weights=(1, 2, 3))
+    balancer, balanced = LoadBalancer(), route(order, weights=(1, 2, 3))
     for target in used:
-        state.start_call(target)
-        state.end_call(target, number)
-        state.keep_session(pool, session, target, 0.0)
-    ordered = state.order(pool, (A, B, C), session=session, now=1.0, random=lambda: number)
+        balancer.start_call(target)
+        balancer.end_call(target, number)
+        balancer.keep_session(balanced, session, target, 0.0)
+    ordered = balancer.order(balanced, (A, B, C), session=session, now=1.0, random=lambda: number)
     assert sorted(map(str, ordered)) == sorted(map(str, (A, B, C)))
 
 
 def test_round_robin_takes_turns() -> None:
-    state = PoolState()
-    assert [first(state, route("round_robin")) for _ in range(4)] == [A, B, C, A]
+    balancer = LoadBalancer()
+    assert [first(balancer, route("round_robin")) for _ in range(4)] == [A, B, C, A]
 
 
 def test_weights_are_the_shares_of_the_first_place() -> None:
-    state, random = PoolState(), Random(7)  # noqa: S311 (not for a secret)
-    pool = route("weighted", weights=(1, 1, 8))
+    balancer, random = LoadBalancer(), Random(7)  # noqa: S311 (not for a secret)
+    balanced = route("weighted", weights=(1, 1, 8))
     firsts = Counter(
-        state.order(pool, (A, B, C), session=0, now=0.0, random=random.random)[0] for _ in range(2000)
+        balancer.order(balanced, (A, B, C), session=0, now=0.0, random=random.random)[0] for _ in range(2000)
     )
     assert 1450 < firsts[C] < 1750
     assert 120 < firsts[A] < 290
 
 
 def test_the_least_busy_and_the_fastest_come_first() -> None:
-    state = PoolState()
+    balancer = LoadBalancer()
     for target, seconds in ((A, 3.0), (B, 0.5), (C, 2.0)):
-        state.start_call(target)
-        state.end_call(target, seconds)
-    assert first(state, route("fastest")) == B
-    state.start_call(A)
-    state.start_call(B)
-    assert first(state, route("least_busy")) == C
+        balancer.start_call(target)
+        balancer.end_call(target, seconds)
+    assert first(balancer, route("fastest")) == B
+    balancer.start_call(A)
+    balancer.start_call(B)
+    assert first(balancer, route("least_busy")) == C
 
 
 def test_a_session_keeps_its_target_while_its_cache_lasts() -> None:
-    state, pool = PoolState(), route("round_robin", sticky=60.0)
-    state.keep_session(pool, 9, C, 0.0)
-    assert [first(state, pool, 9, 30.0) for _ in range(3)] == [C, C, C]
-    assert first(state, pool, 8, 30.0) != C or first(state, pool, 8, 30.0) != C
-    assert first(state, pool, 9, 61.0) == B
+    balancer, balanced = LoadBalancer(), route("round_robin", sticky=60.0)
+    balancer.keep_session(balanced, 9, C, 0.0)
+    assert [first(balancer, balanced, 9, 30.0) for _ in range(3)] == [C, C, C]
+    assert first(balancer, balanced, 8, 30.0) != C or first(balancer, balanced, 8, 30.0) != C
+    assert first(balancer, balanced, 9, 61.0) == B
 
 
 def test_the_cheapest_counts_the_cache_of_the_session() -> None:
-    state, pool = PoolState(), route("cheapest")
+    balancer, balanced = LoadBalancer(), route("cheapest")
     prices = {A: (10, 1), B: (5, 5)}
 
     def cost(target: TargetName, usage: Usage) -> int | None:
@@ -84,12 +84,12 @@ def test_the_cheapest_counts_the_cache_of_the_session() -> None:
         return fresh * ((usage.input or 0) - read) + cached * read
 
     def order(session: int) -> list[TargetName]:
-        return state.order(
-            pool, (C, A, B), session=session, now=1.0, random=lambda: 0.5, tokens=1000, cost=cost
+        return balancer.order(
+            balanced, (C, A, B), session=session, now=1.0, random=lambda: 0.5, tokens=1000, cost=cost
         )
 
     assert order(1) == [B, A, C]
-    state.keep_session(pool, 1, A, 0.0)
+    balancer.keep_session(balanced, 1, A, 0.0)
     assert order(1) == [A, B, C]
     assert order(2) == [B, A, C]
 

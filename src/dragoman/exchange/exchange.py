@@ -37,9 +37,9 @@ from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, Ups
 from dragoman.pipeline.own_answer import OwnAnswer
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
+from dragoman.routing.balancing import find_escape
 from dragoman.routing.choose import RouteChoice
 from dragoman.routing.health import TargetKey
-from dragoman.routing.pools import find_escape
 from dragoman.routing.retry import find_step, may_succeed
 
 #: Sent to clients of exchanges that are open when the gateway shuts down.

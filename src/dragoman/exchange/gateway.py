@@ -26,8 +26,8 @@ from dragoman.healing.refused_seals import RefusedSeals
 from dragoman.peers.calls import SharedCalls
 from dragoman.peers.hints import SharedHints
 from dragoman.pipeline.remembered import OwnHistories, RememberedHistories
+from dragoman.routing.balancing import LoadBalancer
 from dragoman.routing.health import TargetHealth
-from dragoman.routing.pools import PoolState
 from dragoman.storage.port import StateStorage
 from dragoman.storage.sqlite import SqliteStorage
 from dragoman.upstream.port import Upstream
@@ -60,8 +60,8 @@ class Gateway:
         self.accounts = Accounts(self.storage, self.clock)
         self.calls = SharedCalls(self.storage, self.clock)
         self.health = TargetHealth()
-        self.pools = PoolState()
-        self.hints = SharedHints(self.storage, self.clock, self.health, self.pools)
+        self.balancer = LoadBalancer()
+        self.hints = SharedHints(self.storage, self.clock, self.health, self.balancer)
         self.learned = LearnedFacts(self.storage, self.clock)
         self.refused_seals = RefusedSeals()
         self.tool_memory = ToolMemory(config.tools.memory_mb * 1_000_000)

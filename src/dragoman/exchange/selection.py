@@ -205,12 +205,12 @@ async def order_targets(
 
     Targets that cool down come last. The session is 0 if nothing needs it.
     """
-    is_pool = route.order != "listed" and len(targets) > 1
+    is_balanced = route.order != "listed" and len(targets) > 1
     has_several_keys = any(snapshot.keys[target.provider] > 1 for target in targets)
-    session = await compute(plan.body, plan.hash_session) if has_several_keys or is_pool else 0
-    if is_pool:
+    session = await compute(plan.body, plan.hash_session) if has_several_keys or is_balanced else 0
+    if is_balanced:
         tokens = await compute(plan.body, partial(_estimate_tokens, plan)) if route.order == "cheapest" else 0
-        targets = gateway.pools.order(
+        targets = gateway.balancer.order(
             route,
             targets,
             session=session,

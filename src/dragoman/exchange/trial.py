@@ -37,7 +37,7 @@ class TrialContext(NamedTuple):
     plan: RequestPlan
     caller: Caller
     choice: RouteChoice
-    #: The number of the session, which pools keep at its target.
+    #: The number of the session, which a route keeps at its target.
     session: int
     sender: ResponseSender
     watchdog: Watchdog
@@ -155,16 +155,16 @@ class TargetTrial:
 
     async def _run_measured(self, call: UpstreamCall) -> Failure | None:
         """Run a call, and note how busy and how fast its target is, for the order of the route."""
-        context, target, pools = self._context, self.target_key.target, self._context.gateway.pools
-        pools.start_call(target)
+        context, target, balancer = self._context, self.target_key.target, self._context.gateway.balancer
+        balancer.start_call(target)
         try:
             failure = await call.run()
-            pools.keep_session(context.choice.route, context.session, target, self._loop.time())
+            balancer.keep_session(context.choice.route, context.session, target, self._loop.time())
         finally:
             # A target that lost is at least as slow as the time that it had.
             slow = self._loop.time() - self._began if self._has_lost else 0.0
             waited = self._began - self.watchdog.started
-            pools.end_call(target, slow or self.record.first_token_seconds - waited)
+            balancer.end_call(target, slow or self.record.first_token_seconds - waited)
         return failure
 
     def _build_call(self, target_request: TargetRequest, credential: CallCredential) -> UpstreamCall:

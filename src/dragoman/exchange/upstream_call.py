@@ -22,7 +22,7 @@ from dragoman.hub.events import ReplyFailed
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.reply import ReplyPipeline
 from dragoman.pipeline.target_request import TargetRequest, WholeReply
-from dragoman.routing.pools import find_refusal
+from dragoman.routing.balancing import find_refusal
 from dragoman.upstream.port import PushReply, UpstreamReply, UpstreamRequest, read_body, read_to_end
 from dragoman.wire.sse import Output, join_output
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import ConfigError
 from dragoman.peers.store import PEERS_SCHEMA, Hint, read_hints, write_hints
+from dragoman.routing.balancing import LoadBalancer
 from dragoman.routing.health import TargetHealth, TargetKey
-from dragoman.routing.pools import PoolState
 from dragoman.storage.port import StateStorage, Transaction
 from dragoman.storage.processes import build_process_name
 
@@ -33,13 +33,13 @@ class SharedHints:
     """The hints of one gateway process. `clock` gives the date by the clock of the state."""
 
     def __init__(
-        self, storage: StateStorage, clock: Callable[[], float], health: TargetHealth, pools: PoolState
+        self, storage: StateStorage, clock: Callable[[], float], health: TargetHealth, balancer: LoadBalancer
     ) -> None:
         storage.add_schema(PEERS_SCHEMA)
         self._storage = storage
         self._clock = clock
         self._health = health
-        self._pools = pools
+        self._balancer = balancer
         self._gateway = build_process_name()
         #: What was written last, and when, by the loop's clock.
         self._written: list[tuple[object, ...]] = []
@@ -82,7 +82,7 @@ class SharedHints:
                 if hint.kind == "cooldown"
             }
         )
-        self._pools.set_hints(
+        self._balancer.set_hints(
             {
                 TargetName(hint.provider, hint.model): hint.value
                 for hint in others
@@ -126,6 +126,6 @@ class SharedHints:
         words = [
             # Two digits: a mean that hardly changes is not written again.
             Hint("first_word", target.provider, target.model, 0, float(f"{seconds:.2g}"), date + WORD_SECONDS)
-            for target, seconds in self._pools.list_first_words().items()
+            for target, seconds in self._balancer.list_first_words().items()
         ]
         return [*cooldowns[-MAX_HINTS:], *words[-MAX_HINTS:]]

@@ -1,7 +1,7 @@
-"""Pools: the order of the targets of a route that has several, and the targets for special failures.
+"""Load balancing: the order of the targets of a route, and the targets for special failures.
 
-`PoolState` knows what the orders depend on: whose turn it is, how busy and how fast each target is, and which
-target a session uses. Pure: the clock and random numbers are arguments.
+`LoadBalancer` knows what the orders depend on: which target is next, how busy and how fast each is, and
+which target a session uses. Pure: the clock and random numbers are arguments.
 """
 
 from collections import Counter
@@ -30,8 +30,8 @@ MODEL_REFUSED = "model_refused"
 EstimateCost = Callable[[TargetName, Usage], int | None]
 
 
-class PoolState:
-    """What one gateway has seen of the targets of its pools."""
+class LoadBalancer:
+    """Orders targets by what one gateway has seen of them."""
 
     def __init__(self) -> None:
         self._turns: Counter[str] = Counter()
