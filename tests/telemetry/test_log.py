@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.accounts.keys import ANONYMOUS
 from dragoman.config.provider import TargetName
@@ -115,3 +117,24 @@ def test_every_intervention_has_a_line_below_its_exchange(written: io.StringIO) 
     )
     assert (failed["level"], failed["ok"], failed["reason"]) == ("warning", False, "parse_failed")
     assert len(failed["tool"]) == 200
+
+
+_texts = st.text(max_size=8)
+
+
+@given(
+    st.lists(st.tuples(_texts, _texts, _texts, _texts, st.booleans(), st.integers(0, 600)), min_size=1),
+    st.sampled_from(["text", "short"]),
+)
+def test_a_line_of_a_known_kind_equals_one_that_is_formatted_anew(
+    made: list[tuple[str, str, str, str, bool, int]], style: str
+) -> None:
+    """The parts of a line that exchanges share are kept. No line may get a part of another exchange."""
+    for model, agent, route, upstream_id, is_refused, status in made:
+        exchange = record(model, agent)
+        exchange.route, exchange.upstream_id, exchange.status = route, upstream_id, status
+        exchange.refused = exchange.refused if is_refused else None
+        known, anew = (logging.makeLogRecord({"msg": "exchange", "created": 1.0}) for _ in range(2))
+        known.exchange, anew.fields = exchange, exchange.line()
+        first, second = LogFormatter(style), LogFormatter(style)
+        assert first.format(known) == second.format(anew)

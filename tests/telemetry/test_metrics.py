@@ -10,7 +10,7 @@ from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import Failure
 from dragoman.hub.usage import Usage
 from dragoman.telemetry.instruments import write_exposition
-from dragoman.telemetry.metrics import Metrics, count_classes
+from dragoman.telemetry.metrics import TOKEN_CLASSES, Metrics, count_classes
 from tests.exchange.clock import run
 from tests.exchange.fakes import (
     Ask,
@@ -67,14 +67,14 @@ def test_a_reply_within_one_step_of_the_clock_is_counted() -> None:
 @pytest.mark.rule("R133", "P52")
 def test_tokens_are_counted_by_class_and_none_twice() -> None:
     usage = Usage(input=100, cache_read=60, cache_write=10, output=50, reasoning=20, tool_input=5)
-    assert dict(count_classes(usage)) == {
+    assert dict(zip(TOKEN_CLASSES, count_classes(usage), strict=True)) == {
         "input": 35,
         "cache_read": 60,
         "cache_write": 10,
         "output": 30,
         "reasoning": 20,
     }
-    assert dict(count_classes(Usage(input=None, cache_read=7))) == {"cache_read": 7}
+    assert count_classes(Usage(input=None, cache_read=7)) == (0, 7, 0, 0, 0)
     seen = after(Bench({"up": good()}), ask("anthropic"))
     assert seen.value("dragoman_tokens_total", **{"class": "input"}) == 12
     assert seen.value("dragoman_tokens_total", **{"class": "output"}) == 3

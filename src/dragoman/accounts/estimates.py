@@ -32,7 +32,8 @@ MAX_COST = 10**15
 #: Targets in the price cache. It is bounded because clients choose the model names.
 MAX_PRICED_TARGETS = 1000
 
-_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "extras")
+#: The last field of `Usage` is no count.
+_COUNTS = Usage.__struct_fields__[:-1]
 _NO_USAGE = Usage()
 _FREE = Prices(rates=Rates(input=0, output=0, cache_read=0, cache_write=0, cache_write_long=0))
 
@@ -103,12 +104,13 @@ def estimate_other(other: OtherCall, prompt_tokens: int, stream_dialect: str = "
 
 def _clamp_counts(usage: Usage) -> Usage:
     """Bound the counts of an upstream: they are untrusted input."""
-    clamped: dict[str, int] = {}
-    for name in _COUNTS:
-        count = getattr(usage, name)
-        if count is not None and not 0 <= count <= MAX_TOKENS:
-            clamped[name] = min(max(0, count), MAX_TOKENS)
-    return msgspec.structs.replace(usage, **clamped) if clamped else usage
+    reported = [count for count in msgspec.structs.astuple(usage)[: len(_COUNTS)] if count]
+    if not reported or 0 <= min(reported) <= max(reported) <= MAX_TOKENS:
+        return usage
+    counts = {name: getattr(usage, name) for name in _COUNTS}
+    return msgspec.structs.replace(
+        usage, **{name: min(max(0, each), MAX_TOKENS) for name, each in counts.items() if each is not None}
+    )
 
 
 def add_safety_margin(tokens: int) -> int:

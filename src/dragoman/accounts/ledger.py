@@ -72,7 +72,8 @@ class UsageLedger:
         self._uncertain: list[PendingWrites] = []
         self._has_outbox = False
         self._hour = 0
-        self._usage_keys: set[UsageKey] = set()
+        #: The usage keys of this hour, by those that `add_usage` gets.
+        self._usage_keys: dict[UsageKey, UsageKey] = {}
         #: Number of reservations that are not settled.
         self._open = 0
         self._is_registered = False
@@ -249,11 +250,12 @@ class UsageLedger:
         if hour != self._hour:
             self._hour = hour
             self._usage_keys.clear()
-        usage_key = key._replace(hour=hour)
-        if usage_key not in self._usage_keys:
+        usage_key = self._usage_keys.get(key)
+        if usage_key is None:
+            usage_key = key._replace(hour=hour)
             if len(self._usage_keys) >= MAX_USAGE_KEYS:
                 return usage_key._replace(model=OTHER_MODELS)
-            self._usage_keys.add(usage_key)
+            self._usage_keys[key] = usage_key
         return usage_key
 
     def _undo_reservation(self, task: asyncio.Task[Reservation | LimitRefusal]) -> None:

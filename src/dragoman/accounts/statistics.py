@@ -36,8 +36,7 @@ class Counts(msgspec.Struct, kw_only=True):
     """Counters of one row of the statistics. Subclasses have the counters as their fields."""
 
     def add(self, other: Self) -> None:
-        for name in self.__struct_fields__:
-            amount = getattr(other, name)
+        for name, amount in zip(self.__struct_fields__, msgspec.structs.astuple(other), strict=True):
             if amount:
                 setattr(self, name, getattr(self, name) + amount)
 

@@ -3,8 +3,6 @@
 import logging
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from dragoman.accounts.accounts import Accounts
 from dragoman.accounts.errors import PriceUnknown, build_limit_error
 from dragoman.accounts.estimates import (
@@ -109,21 +107,25 @@ class ExchangeUsage:
         """
         target = outcome.target
         used = estimate_usage(outcome, self._prompt_tokens, self._find_stream_dialect(outcome, target))
+        cost = self._prices.cost(target, used) if target else None
+        shares = {target: (used, cost)}
         # Each call has its own prices: they depend on the target, and some on the length of the prompt.
-        calls = [(target, used, self._prices.cost(target, used) if target else None)]
         for other in outcome.others:
             dialect = self._find_stream_dialect(outcome, other.target)
             usage = estimate_other(other, self._prompt_tokens, dialect)
-            calls.append((other.target, usage, self._prices.cost(other.target, usage)))
-        total, cost = _add_up(calls)
+            price = self._prices.cost(other.target, usage)
+            share = shares.get(other.target)
+            shares[other.target] = _add_up(*share, usage, price) if share else (usage, price)
+            used, cost = _add_up(used, cost, usage, price)
         if self._reservation is not None:
-            self._accounts.ledger.settle(self._reservation, build_amount(total, cost or 0))
-        for each in dict.fromkeys(call[0] for call in calls):
-            counts = self._build_counts(outcome, *_add_up([call for call in calls if call[0] == each]))
-            # An exchange is one request, which its last target has answered.
-            counts = counts if each == target else msgspec.structs.replace(counts, requests=0, failures=0)
+            self._accounts.ledger.settle(self._reservation, build_amount(used, cost or 0))
+        for each, share in shares.items():
+            counts = self._build_counts(outcome, *share)
+            if each != target:
+                # An exchange is one request, which its last target has answered.
+                counts.requests = counts.failures = 0
             self._add_statistics(each, outcome, counts)
-        return total, cost
+        return used, cost
 
     def _find_stream_dialect(self, outcome: ExchangeOutcome, target: TargetName | None) -> str:
         """The dialect of a target's stream; empty for a whole reply."""
@@ -197,15 +199,12 @@ class ExchangeUsage:
         )
 
 
-def _add_up(calls: Sequence[tuple[TargetName | None, Usage, int | None]]) -> tuple[Usage, int | None]:
-    """The usage and the cost of all calls; None as cost if that of one is unknown."""
-    used = calls[0][1]
-    for _, usage, _ in calls[1:]:
-        used = used.add(usage)
-    costs = [cost for _, _, cost in calls if cost is not None]
-    return used, sum(costs) if len(costs) == len(calls) else None
+def _add_up(used: Usage, cost: int | None, usage: Usage, price: int | None) -> tuple[Usage, int | None]:
+    """The usage and the cost with those of a further call; None as cost if one of them is unknown."""
+    return used.add(usage), None if cost is None or price is None else cost + price
 
 
 def _clean_name(name: str) -> str:
     """A model name that the client chose, shortened, as text that SQLite can store."""
-    return name[:MAX_NAME].encode("utf-8", "replace").decode()
+    name = name[:MAX_NAME]
+    return name if name.isascii() else name.encode("utf-8", "replace").decode()

@@ -13,6 +13,7 @@ from dragoman.accounts.keys import Caller
 from dragoman.config.provider import TargetName
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.interventions import InterventionLog
+from dragoman.exchange.kind import MAX_SHORT, MAX_SHOWN, ExchangeKind
 from dragoman.exchange.tap import ExchangeTap
 from dragoman.gateway_tools.session import RunRecord
 from dragoman.governance.reply_snapshots import SnapshotPair
@@ -23,9 +24,6 @@ from dragoman.hub.tally import Tally
 from dragoman.hub.usage import Usage
 from dragoman.pipeline.plan import RequestMetadata
 from dragoman.telemetry.log import make_printable
-
-#: Characters of one value in a log line.
-MAX_SHOWN = 300
 
 #: Characters of the losses in a header.
 MAX_LISTED = 880
@@ -116,6 +114,7 @@ class ExchangeRecord:
         self.used = Usage()
         #: In micro-dollars; None if the price is unknown.
         self.cost: int | None = None
+        self._kind: ExchangeKind | None = None
 
     @property
     def failure(self) -> Failure | None:
@@ -213,49 +212,77 @@ class ExchangeRecord:
             headers["x-dragoman-repairs"] = make_printable(str(self.interventions))
         return headers
 
+    @property
+    def kind(self) -> ExchangeKind:
+        """What the exchange has in common with others. Called when it has ended."""
+        if self._kind is None:
+            ending = self.tally.ending if self.tally else None
+            self._kind = ExchangeKind(
+                client=self.dialect,
+                agent=self.agent[:MAX_SHOWN],
+                sub_agent=self.identity.sub_agent,
+                traits=tuple(self.traits.items()),
+                key=self.caller.name,
+                model=self.model[:MAX_SHOWN],
+                rule=self.rule,
+                route=self.route,
+                target=str(self.target)[:MAX_SHOWN] if self.target else "",
+                session=self.session,
+                lane=self.lane,
+                stream=self.stream,
+                ending=self.ending,
+                cause=(ending.raw_cause or ending.cause)[:40] if isinstance(ending, ReplyFinished) else "",
+                status=self.status,
+            )
+        return self._kind
+
     def line(self) -> Mapping[str, object]:
         """The fields of the exchange's log line, without empty ones."""
+        return {"request": self.request_id, **self.kind.list_fields(), **self.list_own_fields()}
+
+    def list_own_fields(self) -> dict[str, object]:
+        """The fields of the log line that differ from exchange to exchange, without empty ones."""
         tally, failure = self.tally, self.failure
         usage = tally.usage if tally else None
-        ending = tally.ending if tally else None
-        losses = (*self.losses, *self.reply_losses)
-        line = {
-            "request": self.request_id,
-            "client": self.dialect,
-            "agent": make_printable(self.agent)[:80],
-            "sub_agent": make_printable(self.identity.sub_agent)[:80],
-            **{name: make_printable(value)[:MAX_SHOWN] for name, value in self.traits.items()},
-            "key": self.caller.name,
-            "model": self.model[:MAX_SHOWN],
-            "rule": self.rule,
-            "route": self.route,
-            "target": str(self.target)[:MAX_SHOWN] if self.target else "",
-            "session": self.session,
-            "lane": self.lane,
-            "stream": self.stream,
-            "ending": self.ending,
-            "cause": (ending.raw_cause or ending.cause)[:40] if isinstance(ending, ReplyFinished) else "",
-            "status": self.status,
-            "error": f"{failure.kind}: {failure.message}"[:MAX_SHOWN] if failure else "",
-            "upstream_request": make_printable(self.upstream_id)[:80],
-            "input": usage.input if usage else None,
-            "cached": usage.cache_read if usage else None,
-            "output": usage.output if usage else None,
-            "cost": None if self.cost is None else self.cost / 1e6,
-            "first_token": round(self.first_token_seconds, 4) if self.first_token_seconds else None,
-            "seconds": round(self.seconds, 4),
-            "retries": self.retries,
-            "failed": make_printable(self.list_failed_attempts())[:MAX_SHOWN],
-            "tools": (tally.calls if tally else 0) or None,
-            "runs": ", ".join(f"{run.function}{' failed' * run.is_error}" for run in self.tool_runs)[
-                :MAX_SHOWN
-            ],
-            "losses": len(losses),
-            "lost": _list_losses(losses, MAX_SHOWN),
-            "interventions": len(self.interventions) if self.interventions.is_governed else None,
-            "changes": self.interventions.changes or None,
-        }
-        return {name: value for name, value in line.items() if value not in (None, "")}
+        fields: dict[str, object] = {}
+        if failure is not None:
+            fields["error"] = f"{failure.kind}: {failure.message}"[:MAX_SHOWN]
+        if self.upstream_id:
+            fields["upstream_request"] = make_printable(self.upstream_id)[:MAX_SHORT]
+        if usage is not None:
+            if usage.input is not None:
+                fields["input"] = usage.input
+            if usage.cache_read is not None:
+                fields["cached"] = usage.cache_read
+            if usage.output is not None:
+                fields["output"] = usage.output
+        if self.cost is not None:
+            fields["cost"] = self.cost / 1e6
+        if self.first_token_seconds:
+            fields["first_token"] = round(self.first_token_seconds, 4)
+        fields["seconds"] = round(self.seconds, 4)
+        fields["retries"] = self.retries
+        return fields | self._list_change_fields()
+
+    def _list_change_fields(self) -> dict[str, object]:
+        """The fields about failed calls, tools, losses and interventions."""
+        tally, interventions = self.tally, self.interventions
+        fields: dict[str, object] = {}
+        if self.tries > 1 and (failed := self.list_failed_attempts()):
+            fields["failed"] = make_printable(failed)[:MAX_SHOWN]
+        if tally is not None and tally.calls:
+            fields["tools"] = tally.calls
+        if self.tool_runs:
+            runs = (f"{run.function}{' failed' * run.is_error}" for run in self.tool_runs)
+            fields["runs"] = ", ".join(runs)[:MAX_SHOWN]
+        fields["losses"] = len(self.losses) + len(self.reply_losses)
+        if fields["losses"]:
+            fields["lost"] = _list_losses((*self.losses, *self.reply_losses), MAX_SHOWN)
+        if interventions.is_governed:
+            fields["interventions"] = len(interventions)
+            if changes := interventions.changes:
+                fields["changes"] = changes
+        return fields
 
     def governance_lines(self) -> Iterator[Mapping[str, object]]:
         """The fields of one log line for each change that governance made."""

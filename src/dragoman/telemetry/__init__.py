@@ -4,7 +4,7 @@ Everything here consumes the record of an exchange after the exchange has ended,
 stream. The package reads records, and never the exchange itself.
 
 - `log`: log lines on standard error; `make_printable` for text from outside. `short_line`: for terminals.
-- `log_file`: the log file of a gateway in the background.
+- `log_file`: writes the lines; the log file of a gateway in the background.
 - `instruments`: `Counter`, `Histogram`, and the text format of Prometheus.
 - `metrics`: `Metrics` owns the counters of one gateway since its start.
 - `spans`: `ExchangeTracer` sends OpenTelemetry spans to a collector. Needs the extra `otel`.

@@ -10,17 +10,20 @@ import logging
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from dragoman.hub.errors import Failure
-from dragoman.telemetry.log_file import LogFile, LogFileHandler
+from dragoman.telemetry.log_file import LineHandler, LogFile, LogFileHandler
 from dragoman.telemetry.short_line import ShortLine
 
 if TYPE_CHECKING:
+    from dragoman.exchange.kind import ExchangeKind
     from dragoman.exchange.record import ExchangeRecord
 
 LOGGER = logging.getLogger("dragoman")
@@ -42,6 +45,8 @@ _details: list[LogDetail] = ["normal"]
 _log_files: list[LogFile] = []
 
 MAX_PATH = 200
+#: Kinds of exchanges whose part of a line is kept. It is bounded because clients choose the names.
+MAX_KINDS = 500
 #: Characters of a text in a header, a span or a log line.
 MAX_PRINTABLE = 900
 
@@ -68,24 +73,47 @@ class LogFormatter(logging.Formatter):
         self._time = ""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields: Mapping[str, object] = getattr(record, "fields", {})
+        exchange: ExchangeRecord | None = getattr(record, "exchange", None)
+        if exchange is not None and not self._is_json and self._short is None:
+            date, request = self._format_date(record), exchange.request_id
+            shown = request if _is_plain(request) else _quote(request)
+            own = _format_pairs(exchange.list_own_fields())
+            return f"{date} {EXCHANGE} request={shown} {_format_kind(exchange.kind)} {own}"
+        fields: Mapping[str, object] = exchange.line() if exchange else getattr(record, "fields", {})
         message = record.getMessage().strip()
         trace = self.formatException(record.exc_info) if record.exc_info else ""
         if self._is_json:
             entry = {"time": record.created, "level": record.levelname.lower(), "message": message}
             return msgspec.json.encode({**entry, **({"trace": trace} if trace else {}), **fields}).decode()
-        if int(record.created) != self._second:
-            self._second = int(record.created)
-            self._time = self.formatTime(record, self._time_format)
+        date = self._format_date(record)
         if self._short is not None and message == EXCHANGE:
             values = {name: _escape(each) if isinstance(each, str) else each for name, each in fields.items()}
-            return f"{self._time} {self._short.format(values)}"
-        pairs = [
+            return f"{date} {self._short.format(values)}"
+        line = f"{date} {_escape(message)} {_format_pairs(fields)}".rstrip()
+        return "\n  | ".join([line, *map(_escape, trace.splitlines())]) if trace else line
+
+    def _format_date(self, record: logging.LogRecord) -> str:
+        second = int(record.created)
+        if second != self._second:
+            self._second = second
+            self._time = self.formatTime(record, self._time_format)
+        return self._time
+
+
+def _format_pairs(fields: Mapping[str, object]) -> str:
+    """The fields as `key=value`."""
+    return " ".join(
+        [
             f"{name}={_quote(value) if isinstance(value, str) and not _is_plain(value) else value}"
             for name, value in fields.items()
         ]
-        line = f"{self._time} {_escape(message)} {' '.join(pairs)}".rstrip()
-        return "\n  | ".join([line, *map(_escape, trace.splitlines())]) if trace else line
+    )
+
+
+@lru_cache(MAX_KINDS)
+def _format_kind(kind: "ExchangeKind") -> str:
+    """The pairs of an exchange that many others have too."""
+    return _format_pairs(kind.list_fields())
 
 
 def _quote(text: str) -> str:
@@ -118,7 +146,7 @@ def set_up_logging(style: str) -> None:
     # Finding these values costs more than writing the line, and no line contains them.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     file = _log_files[0] if _log_files else None
-    handler = LogFileHandler(file) if file else logging.StreamHandler(sys.stderr)
+    handler = LogFileHandler(file) if file else LineHandler(sys.stderr)
     is_short = style == "text" and detail != "verbose" and (file is not None or sys.stderr.isatty())
     handler.setFormatter(LogFormatter("short" if is_short else style, is_file=file is not None))
     if is_short:
@@ -131,13 +159,15 @@ def set_up_logging(style: str) -> None:
         logger.propagate = False
 
 
-def log_exchange(record: "ExchangeRecord") -> None:
+def log_exchange(exchange: "ExchangeRecord") -> None:
     """Log an exchange that has ended, and one line for each intervention of governance."""
-    level = logging.INFO if record.ending == "finished" else logging.WARNING
+    level = logging.INFO if exchange.kind.ending == "finished" else logging.WARNING
     if LOGGER.isEnabledFor(level):
-        _write(level, EXCHANGE, record.line())
-    if record.interventions and LOGGER.isEnabledFor(logging.INFO):
-        for fields in record.governance_lines():
+        record = _build_record(level, EXCHANGE)
+        record.exchange = exchange
+        LOGGER.handle(record)
+    if exchange.interventions and LOGGER.isEnabledFor(logging.INFO):
+        for fields in exchange.governance_lines():
             _write(logging.INFO if fields["ok"] else logging.WARNING, GOVERNANCE, fields)
 
 
@@ -206,6 +236,20 @@ def log_error(message: str, **fields: object) -> None:
 
 def _write(level: int, message: str, fields: Mapping[str, object]) -> None:
     """Emit one log record. Calls `handle` directly: `Logger.log` would search the stack for its caller."""
-    record = logging.LogRecord(LOGGER.name, level, "", 0, message, None, None)
+    record = _build_record(level, message)
     record.fields = fields
     LOGGER.handle(record)
+
+
+def _build_record(level: int, message: str) -> logging.LogRecord:
+    """A log record: a copy of one that the standard library has built, with the time of now."""
+    record = logging.LogRecord.__new__(logging.LogRecord)
+    record.__dict__.update(_build_example(level, message).__dict__)
+    record.created = now = time.time()
+    record.msecs = now % 1 * 1000
+    return record
+
+
+@lru_cache(64)
+def _build_example(level: int, message: str) -> logging.LogRecord:
+    return logging.LogRecord(LOGGER.name, level, "", 0, message, None, None)

@@ -1,4 +1,6 @@
-"""The log file of a gateway in the background: standard output and standard error, of bounded size.
+"""Where log lines go: a stream, or the log file of a gateway in the background, which has a bounded size.
+
+The log file gets standard output and standard error.
 
 All processes of a gateway write to the file. The one that finds it full renames it, and each then opens the
 new one. So no line is lost, and there are never more than two files.
@@ -7,6 +9,7 @@ new one. So no line is lost, and there are never more than two files.
 import logging
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TextIO
 
@@ -43,17 +46,36 @@ class LogFile:
         self._open()
 
 
-class LogFileHandler(logging.StreamHandler[TextIO]):
+class LineHandler(logging.StreamHandler[TextIO]):
+    """Writes each line to a stream by one call. The standard library's handler needs six more."""
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        if self.filters and not self.filter(record):
+            return False
+        try:
+            line = self.format(record) + self.terminator
+            with self.lock or nullcontext():
+                self.write(line)
+        except Exception:
+            # A log line must not end an exchange: the standard library reports what is wrong.
+            self.handleError(record)
+        return True
+
+    def write(self, line: str) -> None:
+        self.stream.write(line)
+        self.stream.flush()
+
+
+class LogFileHandler(LineHandler):
     """Writes to standard error, which is a log file."""
 
     def __init__(self, file: LogFile) -> None:
         super().__init__(sys.stderr)
         self._file = file
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def write(self, line: str) -> None:
         # Before the line: the file may have been renamed twice since the last one of this process.
         try:
             self._file.rotate_if_full()
-        except OSError:
-            self.handleError(record)
-        super().emit(record)
+        finally:
+            super().write(line)

@@ -12,9 +12,10 @@ from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
 from dragoman.hub.usage import Usage
 from dragoman.routing.choose import is_pattern
-from dragoman.telemetry.instruments import Counter, Histogram, Labels
+from dragoman.telemetry.instruments import MAX_SERIES, Counter, Histogram, Labels, Sum
 
 if TYPE_CHECKING:
+    from dragoman.exchange.kind import ExchangeKind
     from dragoman.exchange.record import ExchangeRecord
 
 #: The label of all models that the configuration does not name.
@@ -25,6 +26,7 @@ OK = "ok"
 
 TARGET = ("provider", "model")
 AGENT = ("agent", "part", "role", "class")
+TOKEN_CLASSES = ("input", "cache_read", "cache_write", "output", "reasoning")
 
 SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1800)
 FIRST_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 25, 50, 100)
@@ -37,6 +39,7 @@ class Metrics:
         self._read_config = config
         self._config: Config | None = None
         self._named: frozenset[TargetName] = frozenset()
+        self._series: dict[ExchangeKind, ExchangeSeries] = {}
         self.requests = Counter(
             "dragoman_requests_total",
             ("client", "route", *TARGET, "ending"),
@@ -129,90 +132,116 @@ class Metrics:
 
     def count_exchange(self, record: "ExchangeRecord") -> None:
         """Count an exchange that has ended."""
-        target, ending = self.find_labels(record.target), record.ending
-        self.requests.add((record.dialect, record.route, *target, ending))
-        self.seconds.add(target, record.seconds)
+        series = self._find_series(record)
+        series.requests.value += 1
+        series.agent_requests.value += 1
+        series.key_requests.value += 1
+        series.seconds.add(record.seconds)
         if record.first_token_seconds:
-            self.first_token.add(target, record.first_token_seconds)
-        for kind, count in count_classes(record.tally.usage if record.tally else None):
-            self.tokens.add((*target, kind), count)
+            series.first_token.add(record.first_token_seconds)
+        tally = record.tally
+        if tally is not None:
+            series.calls.value += tally.calls
+            if tally.usage is not None:
+                series.count_tokens(tally.usage)
         if record.cost:
-            self.cost.add(target, record.cost * MICRO)
+            dollars = record.cost * MICRO
+            series.cost.value += dollars
+            series.agent_cost.value += dollars
+            series.key_cost.value += dollars
+        self._count_attempts(record, series)
         if record.failure is not None:
-            self.errors.add((record.dialect, *target, record.failure.kind))
+            self.errors.add((record.dialect, *series.target, record.failure.kind))
         for side, losses in (("request", record.losses), ("reply", record.reply_losses)):
             if losses:
-                self.losses.add((record.dialect, *target, side), len(losses))
-        self._count_attempts(record)
-        self._count_tools(record, target)
-        self._count_key(record, ending)
-        self._count_agent(record, ending)
+                self.losses.add((record.dialect, *series.target, side), len(losses))
+        if record.interventions:
+            self._count_interventions(record)
 
     def find_labels(self, target: TargetName | None) -> Labels:
         """The labels of a target; both are empty if there is no target."""
         if target is None:
             return ("", "")
+        self._follow_config()
+        return (target.provider, target.model if target in self._named else UNNAMED)
+
+    def _follow_config(self) -> None:
+        """Label the targets that the current configuration names."""
         config = self._read_config()
         if config is not self._config:
             self._config, self._named = config, frozenset(list_named_targets(config))
-        return (target.provider, target.model if target in self._named else UNNAMED)
+            self._series.clear()
 
-    def _count_attempts(self, record: "ExchangeRecord") -> None:
+    def _find_series(self, record: "ExchangeRecord") -> "ExchangeSeries":
+        """The series that count exchanges of this kind. Most exchanges have a kind that is known."""
+        self._follow_config()
+        kind = record.kind
+        series = self._series.get(kind)
+        if series is None:
+            if len(self._series) >= MAX_SERIES:
+                self._series.clear()
+            series = self._series[kind] = ExchangeSeries(self, record)
+        return series
+
+    def _count_attempts(self, record: "ExchangeRecord", series: "ExchangeSeries") -> None:
         for number, attempt in enumerate(record.attempts):
+            failure = attempt.failure
+            if failure is None and not number and attempt.target == record.target:
+                # The only one of most exchanges.
+                series.answers.value += 1
+                continue
             target = self.find_labels(attempt.target)
-            self.attempts.add((*target, attempt.failure.kind if attempt.failure else OK))
+            self.attempts.add((*target, failure.kind if failure else OK))
             if number:
                 self.retries.add(target)
-            if attempt.cools and attempt.failure:
-                self.cooldowns.add((*target, attempt.failure.kind))
+            if attempt.cools and failure:
+                self.cooldowns.add((*target, failure.kind))
 
-    def _count_tools(self, record: "ExchangeRecord", target: Labels) -> None:
-        if record.tally and record.tally.calls:
-            self.calls.add(target, record.tally.calls)
+    def _count_interventions(self, record: "ExchangeRecord") -> None:
         for logged in record.interventions:
             labels = self.find_labels(logged.target)
             self.interventions.add((*labels, logged.counter_name))
             if logged.intervention.held:
                 self.held.add(labels, logged.intervention.held)
 
-    def _count_key(self, record: "ExchangeRecord", ending: str) -> None:
-        name = record.caller.name
-        if not name:
-            return
-        self.key_requests.add((name, ending))
-        if record.tally and record.tally.usage:
-            self.key_tokens.add((name,), record.tally.usage.total)
-        if record.cost:
-            self.key_cost.add((name,), record.cost * MICRO)
 
-    def _count_agent(self, record: "ExchangeRecord", ending: str) -> None:
-        identity, traits = record.identity, record.traits
-        labels = (
-            identity.known_agent,
-            identity.part,
-            traits.get("role", ""),
-            traits.get("class", ""),
-        )
-        self.agent_requests.add((*labels, record.rule, ending))
-        if record.tally and record.tally.usage:
-            self.agent_tokens.add(labels, record.tally.usage.total)
-        if record.cost:
-            self.agent_cost.add(labels, record.cost * MICRO)
+class ExchangeSeries:
+    """The series that count the exchanges of one kind, found once for all of them."""
+
+    def __init__(self, metrics: Metrics, record: "ExchangeRecord") -> None:
+        kind, identity, traits = record.kind, record.identity, record.traits
+        self.target = target = metrics.find_labels(record.target)
+        self.requests = metrics.requests.find((kind.client, kind.route, *target, kind.ending))
+        self.seconds = metrics.seconds.find(target)
+        self.first_token = metrics.first_token.find(target)
+        self.tokens = tuple(metrics.tokens.find((*target, name)) for name in TOKEN_CLASSES)
+        self.cost = metrics.cost.find(target)
+        self.calls = metrics.calls.find(target)
+        self.answers = metrics.attempts.find((*target, OK))
+        # Without a key there is nothing to count by key.
+        has_key = bool(kind.key)
+        self.key_requests = metrics.key_requests.find((kind.key, kind.ending)) if has_key else Sum()
+        self.key_tokens = metrics.key_tokens.find((kind.key,)) if has_key else Sum()
+        self.key_cost = metrics.key_cost.find((kind.key,)) if has_key else Sum()
+        agent = (identity.known_agent, identity.part, traits.get("role", ""), traits.get("class", ""))
+        self.agent_requests = metrics.agent_requests.find((*agent, kind.rule, kind.ending))
+        self.agent_tokens = metrics.agent_tokens.find(agent)
+        self.agent_cost = metrics.agent_cost.find(agent)
+
+    def count_tokens(self, usage: Usage) -> None:
+        """Count the tokens of a reply."""
+        for series, count in zip(self.tokens, count_classes(usage), strict=True):
+            series.value += count
+        total = usage.total
+        self.key_tokens.value += total
+        self.agent_tokens.value += total
 
 
-def count_classes(usage: Usage | None) -> list[tuple[str, int]]:
-    """The tokens of each class. Each token is counted once."""
-    if usage is None:
-        return []
+def count_classes(usage: Usage) -> tuple[int, ...]:
+    """The tokens of each of the `TOKEN_CLASSES`. Each token is counted once."""
     read, written, reasoning = usage.cache_read or 0, usage.cache_write or 0, usage.reasoning or 0
-    counts = {
-        "input": max(0, (usage.input or 0) + (usage.tool_input or 0) - read - written),
-        "cache_read": read,
-        "cache_write": written,
-        "output": max(0, (usage.output or 0) - reasoning),
-        "reasoning": reasoning,
-    }
-    return [(kind, count) for kind, count in counts.items() if count]
+    prompt = max(0, (usage.input or 0) + (usage.tool_input or 0) - read - written)
+    return (prompt, read, written, max(0, (usage.output or 0) - reasoning), reasoning)
 
 
 def list_named_targets(config: Config) -> Iterator[TargetName]:
