@@ -195,7 +195,7 @@ def test_a_bad_turn_is_found_by_bisect_and_left_out_by_fork(
         divergence = msgspec.json.decode(found.out)
         assert (divergence["first"], divergence["second"], divergence["kind"]) == (mistake, mistake, "reply")
         # Fewer comparisons than turns.
-        assert divergence["steps"] < len(COMMANDS) + 1
+        assert divergence["comparisons"] < len(COMMANDS) + 1
         assert "wrong" in run(tmp_path, "bisect", good, bad).out
 
         start_over()

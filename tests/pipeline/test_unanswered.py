@@ -9,7 +9,7 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import UpstreamFailed
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.fold import Reply, fold
-from dragoman.routing.retry import find_step
+from dragoman.routing.retry import find_retry_action
 from tests.pipeline.recordings import DIALECTS
 from tests.sse import collect_sse
 
@@ -156,7 +156,7 @@ def assert_failed(source: str, client: str, stream: bytes) -> None:
     written = translator.feed(stream) + translator.close()
     failure = translator.failure
     assert failure is not None
-    assert find_step(failure) == "retry"
+    assert find_retry_action(failure) == "retry"
     assert dialect_named(client).check_stream(written) == []
     body = collect_sse(dialect_named(client), written)
     assert body.get("error")
@@ -169,7 +169,7 @@ def assert_body_failed(source: str, client: str, body: Json) -> None:
     else:
         with pytest.raises(UpstreamFailed) as failed:
             translate_reply(body, source=source, target=client)
-        assert find_step(failed.value.failure) == "retry"
+        assert find_retry_action(failed.value.failure) == "retry"
 
 
 @pytest.mark.rule("F1")

@@ -57,7 +57,7 @@ def test_bisect_finds_a_planted_bad_turn_in_few_comparisons(length: int, draw: s
     assert found is not None
     assert (found.kind, found.first, found.second) == ("reply", bad, bad)
     assert found.differences[0].after == "bad"
-    assert found.steps <= length.bit_length() + 1
+    assert found.comparisons <= length.bit_length() + 1
 
 
 @given(st.lists(st.text("ab", max_size=3), min_size=1, max_size=8))
@@ -110,7 +110,7 @@ def test_a_replay_serves_turns_in_any_order_and_again() -> None:
     requests = [turn.request["messages"] for turn in turns]
     session = ReplaySession(turns)
     assert send_all(session, [requests[1], requests[0], requests[1], requests[2]]) == [2, 1, 2, 3]
-    assert all(step.is_exact for step in session.steps)
+    assert all(request.is_exact for request in session.requests)
     assert session.list_unserved() == []
 
 
@@ -120,7 +120,7 @@ def test_a_deviation_gets_the_nearest_turn_and_is_reported() -> None:
     session = ReplaySession(turns)
     changed = [*requests[1][:-1], {"role": "user", "content": "question two"}]
     assert send_all(session, [requests[0], changed]) == [1, 2]
-    (difference,) = session.steps[1].differences
+    (difference,) = session.requests[1].differences
     assert (difference.path, difference.position) == ("messages[2].content", 9)
     assert session.list_unserved() == [3]
 
@@ -129,7 +129,7 @@ def test_a_strict_replay_refuses_a_deviation() -> None:
     turns = build_turns(["a", "b"])
     session = ReplaySession(turns, is_strict=True)
     assert send_all(session, [[{"role": "user", "content": "something else"}]]) == [None]
-    assert session.steps[0].differences
+    assert session.requests[0].differences
 
 
 def test_a_fork_serves_only_the_turns_before() -> None:
@@ -137,7 +137,7 @@ def test_a_fork_serves_only_the_turns_before() -> None:
     requests = [turn.request["messages"] for turn in turns]
     session = ReplaySession(turns, at=2)
     assert send_all(session, requests) == [1, None, None]
-    assert [step.is_live for step in session.steps] == [False, True, True]
+    assert [request.is_live for request in session.requests] == [False, True, True]
 
 
 def test_two_recorded_sessions_part_at_the_planted_turn(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The step after a failure: a retry after a bounded wait, the next target, or the end."""
+"""The action after a failure: a retry after a bounded wait, the next target, or the end."""
 
 from typing import get_args
 
@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.routing.retry import (
+    ACTIONS,
     MAX_RETRY_AFTER,
     MAX_WAIT,
     SESSION_CODES,
-    STEPS,
     RetryDecision,
     concerns_target,
     decide_retry,
@@ -22,8 +22,8 @@ def failure(kind: FailureKind, retry_after: float | None = None) -> Failure:
     return Failure(kind=kind, message="", retry_after=retry_after)
 
 
-def test_every_kind_of_failure_has_a_next_step() -> None:
-    assert set(STEPS) == set(get_args(FailureKind))
+def test_every_kind_of_failure_has_an_action() -> None:
+    assert set(ACTIONS) == set(get_args(FailureKind))
 
 
 @pytest.mark.rule("R110")
@@ -67,9 +67,11 @@ def test_tries_that_are_used_up_send_the_request_elsewhere() -> None:
     assert decide_retry(failure("server"), tries=1, allowed=0, jitter=0.5) == RetryDecision("next target")
 
 
-@pytest.mark.parametrize(("kind", "step"), [("rate_limit", "next target"), ("server", "retry")])
-def test_a_busy_target_is_not_waited_for_while_others_are_free(kind: FailureKind, step: str) -> None:
-    assert decide_retry(failure(kind), tries=1, allowed=5, jitter=0.5, has_healthy_target=True).step == step
+@pytest.mark.parametrize(("kind", "action"), [("rate_limit", "next target"), ("server", "retry")])
+def test_a_busy_target_is_not_waited_for_while_others_are_free(kind: FailureKind, action: str) -> None:
+    assert (
+        decide_retry(failure(kind), tries=1, allowed=5, jitter=0.5, has_healthy_target=True).action == action
+    )
 
 
 @given(
@@ -84,7 +86,7 @@ def test_a_wait_is_never_negative_nor_endless(
 ) -> None:
     planned = decide_retry(failure(kind, retry_after), tries=tries, allowed=allowed, jitter=jitter)
     assert 0 <= planned.wait <= max(MAX_RETRY_AFTER, 1.25 * MAX_WAIT)
-    assert planned.step == "retry" or planned.wait == 0
+    assert planned.action == "retry" or planned.wait == 0
 
 
 @pytest.mark.parametrize("code", sorted(SESSION_CODES))

@@ -18,7 +18,7 @@ from dragoman.exchange.storage import build_storage
 from dragoman.hub.errors import ConfigError
 from dragoman.records.comparison import Divergence, TurnPair, find_divergence, pair_turns
 from dragoman.records.differences import Difference
-from dragoman.records.replay import RecordedTurn, ReplaySession, ReplayStep, load_session
+from dragoman.records.replay import RecordedTurn, ReplayedRequest, ReplaySession, load_session
 
 #: Characters of a value in a list of differences, and differences of one turn that are listed.
 _SHOWN = 60
@@ -52,7 +52,7 @@ def replay(
     recorded = ReplaySession(_load(path, session), is_strict=strict)
     _serve(path, recorded, command, port=port)
     _report(recorded, as_json=as_json)
-    sys.exit(0 if all(step.is_exact for step in recorded.steps) and not recorded.list_unserved() else 1)
+    sys.exit(0 if all(each.is_exact for each in recorded.requests) and not recorded.list_unserved() else 1)
 
 
 @click.command(context_settings=_SETTINGS)
@@ -150,23 +150,25 @@ def _serve(
 
 def _report(recorded: ReplaySession, *, as_json: bool) -> None:
     if as_json:
-        report = {"steps": msgspec.to_builtins(recorded.steps), "unserved": recorded.list_unserved()}
+        report = {"requests": msgspec.to_builtins(recorded.requests), "unserved": recorded.list_unserved()}
         click.echo(format_json(report), err=True)
     else:
-        click.echo("\n".join(format_replay(recorded.steps, recorded.list_unserved())), err=True)
+        click.echo("\n".join(format_replay(recorded.requests, recorded.list_unserved())), err=True)
 
 
-def format_replay(steps: list[ReplayStep], unserved: list[int]) -> Iterator[str]:
+def format_replay(requests: list[ReplayedRequest], unserved: list[int]) -> Iterator[str]:
     """The lines about a replay: a count, each deviation, the turns that were not used."""
-    exact = sum(step.is_exact for step in steps)
-    live = sum(step.is_live for step in steps)
-    yield f"{len(steps)} requests: {exact} as recorded, {len(steps) - exact - live} different" + (
+    exact = sum(request.is_exact for request in requests)
+    live = sum(request.is_live for request in requests)
+    yield f"{len(requests)} requests: {exact} as recorded, {len(requests) - exact - live} different" + (
         f", {live} answered by the live model" if live else ""
     )
-    for step in steps:
-        if not step.is_exact and not step.is_live:
-            yield f"differs from turn {step.number}:" if step.number else "no turn is left for a request"
-            yield from (f"  {line}" for line in format_differences(step.differences))
+    for request in requests:
+        if not request.is_exact and not request.is_live:
+            yield (
+                f"differs from turn {request.number}:" if request.number else "no turn is left for a request"
+            )
+            yield from (f"  {line}" for line in format_differences(request.differences))
     if unserved:
         yield f"not used: turns {', '.join(map(str, unserved))}"
 
@@ -181,7 +183,7 @@ def format_divergence(found: Divergence | None) -> Iterator[str]:
         "request": f"after equal replies the requests differ: turn {found.first} and turn {found.second}",
         "end": f"one session ends, the other has turn {found.first or found.second}",
     }
-    yield f"{kinds[found.kind]} ({found.steps} comparisons)"
+    yield f"{kinds[found.kind]} ({found.comparisons} comparisons)"
     yield from format_differences(found.differences)
 
 

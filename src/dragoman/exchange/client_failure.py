@@ -9,7 +9,7 @@ import msgspec
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.secrets import hide_password
 from dragoman.hub.errors import DragomanError, Failure, FailureKind
-from dragoman.routing.retry import concerns_session, find_step
+from dragoman.routing.retry import concerns_session, find_retry_action
 
 #: What the person who runs the gateway can do about a failure.
 _NEXT_STEPS: dict[FailureKind, str] = {
@@ -55,5 +55,5 @@ def _advise_key(provider: Provider) -> str:
 
 def choose_error(errors: list[DragomanError]) -> DragomanError:
     """The error that the client gets if all targets failed: the first that a retry may solve, or the last."""
-    passing = (error for error in errors if find_step(error.failure) == "retry")
+    passing = (error for error in errors if find_retry_action(error.failure) == "retry")
     return next(passing, errors[-1])

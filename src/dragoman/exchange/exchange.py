@@ -40,7 +40,7 @@ from dragoman.pipeline.target_request import TargetRequest
 from dragoman.routing.balancing import find_escape
 from dragoman.routing.choose import RouteChoice
 from dragoman.routing.health import TargetKey
-from dragoman.routing.retry import find_step, may_succeed
+from dragoman.routing.retry import find_retry_action, may_succeed
 
 #: Sent to clients of exchanges that are open when the gateway shuts down.
 CLOSING = Failure(
@@ -222,7 +222,7 @@ class Exchange:
                 provider = self._snapshot.handles[target.provider].provider
                 errors.append(UpstreamFailed(build_client_failure(error.failure, provider, target)))
                 left = [each for each in left if may_succeed(error.failure, target, each.target)]
-            stopping = [each.failure for each in failed.values() if find_step(each.failure) == "stop"]
+            stopping = [each.failure for each in failed.values() if find_retry_action(each.failure) == "stop"]
             if stopping:
                 left = self._list_escapes(stopping[0], context)
         raise choose_error(errors)

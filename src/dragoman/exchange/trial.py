@@ -116,16 +116,16 @@ class TargetTrial:
                     tries -= 1
                     continue
                 helping = [each for each in self._others if may_succeed(error.failure, target, each.target)]
-                step = decide_retry(
+                decision = decide_retry(
                     error.failure,
                     tries=tries,
                     allowed=handle.provider.retries,
                     jitter=gateway.random(),
                     has_healthy_target=any(not gateway.health.is_cooling(each, now) for each in helping),
                 )
-                if step.step != "retry":
+                if decision.action != "retry":
                     return error
-                await asyncio.sleep(step.wait)
+                await asyncio.sleep(decision.wait)
                 continue
             context.healer.end_trials(target)
             self._record_attempt(failure)

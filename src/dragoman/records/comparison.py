@@ -31,7 +31,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["reply", "request", "end"]
     differences: list[Difference] = []
     #: How many pairs of turns were compared.
-    steps: int = 0
+    comparisons: int = 0
 
 
 def pair_turns(first: Sequence[RecordedTurn], second: Sequence[RecordedTurn]) -> list[TurnPair]:
@@ -60,11 +60,11 @@ def find_divergence(first: Sequence[RecordedTurn], second: Sequence[RecordedTurn
     is found in a logarithmic number of comparisons.
     """
     shared = min(len(first), len(second))
-    low, high, steps = 0, shared, 0
+    low, high, count = 0, shared, 0
     # Turns before `low` have equal requests, the turn at `high` has not.
     while low < high:
         middle = (low + high) // 2
-        steps += 1
+        count += 1
         if first[middle].fingerprint == second[middle].fingerprint:
             low = middle + 1
         else:
@@ -76,13 +76,21 @@ def find_divergence(first: Sequence[RecordedTurn], second: Sequence[RecordedTurn
         left, right = parted
         differences = compare(_read_reply(left), _read_reply(right))
         return Divergence(
-            first=left.number, second=right.number, kind="reply", differences=differences, steps=steps + 1
+            first=left.number,
+            second=right.number,
+            kind="reply",
+            differences=differences,
+            comparisons=count + 1,
         )
     if low < shared:
         left, right = first[low], second[low]
         differences = compare(left.request, right.request)
         return Divergence(
-            first=left.number, second=right.number, kind="request", differences=differences, steps=steps + 1
+            first=left.number,
+            second=right.number,
+            kind="request",
+            differences=differences,
+            comparisons=count + 1,
         )
     if len(first) == len(second):
         return None
@@ -90,7 +98,7 @@ def find_divergence(first: Sequence[RecordedTurn], second: Sequence[RecordedTurn
     is_first = bool(first[shared:])
     number = turns[0].number
     return Divergence(
-        first=number if is_first else 0, second=0 if is_first else number, kind="end", steps=steps
+        first=number if is_first else 0, second=0 if is_first else number, kind="end", comparisons=count
     )
 
 

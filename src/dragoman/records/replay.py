@@ -60,7 +60,7 @@ class RecordedTurn(msgspec.Struct, frozen=True, kw_only=True):
     reply: bytes
 
 
-class ReplayStep(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request during a replay. `number` is the turn whose reply it got; 0: none, or a live model's."""
 
     number: int
@@ -78,7 +78,7 @@ class ReplaySession:
         self._served: set[int] = set()
         self._is_strict = is_strict
         self._is_fork = bool(at)
-        self.steps: list[ReplayStep] = []
+        self.requests: list[ReplayedRequest] = []
 
     def answer(self, body: bytes) -> RecordedTurn | None:
         """The turn that a request repeats, or the most similar one that was not served yet.
@@ -96,8 +96,9 @@ class ReplaySession:
         differences = compare(nearest.request, request) if nearest else []
         if nearest is None or self._is_fork or self._is_strict:
             number = nearest.number if nearest and not self._is_fork else 0
-            step = ReplayStep(number=number, is_exact=False, is_live=self._is_fork, differences=differences)
-            self.steps.append(step)
+            self.requests.append(
+                ReplayedRequest(number=number, is_exact=False, is_live=self._is_fork, differences=differences)
+            )
             return None
         return self._serve(nearest, differences, is_exact=False)
 
@@ -106,7 +107,7 @@ class ReplaySession:
 
     def _serve(self, turn: RecordedTurn, differences: list[Difference], *, is_exact: bool) -> RecordedTurn:
         self._served.add(turn.number)
-        self.steps.append(ReplayStep(number=turn.number, is_exact=is_exact, differences=differences))
+        self.requests.append(ReplayedRequest(number=turn.number, is_exact=is_exact, differences=differences))
         return turn
 
     def _find_nearest(self, request: Mapping[str, object]) -> RecordedTurn | None:

@@ -5,7 +5,7 @@
 - `rules`: `find_match` finds the next rule of the configuration that holds for a request.
 - `balancing`: `LoadBalancer` orders the targets of a route by turns, weights, load, speed or cost.
 - `explain`: `explain_route` names the rule that decides about a request, and the reason.
-- `retry`: `decide_retry` maps a failure to the next step: retry, another target, or stop.
+- `retry`: `decide_retry` maps a failure to the next action: retry, another target, or stop.
 - `health`: `TargetHealth` owns the cooldowns of the targets of one gateway. It orders `TargetKey`s by them.
 
 For each request: the first rule that holds, else `choose`; then `TargetHealth.order_targets`; after each try

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
-from dragoman.routing.retry import concerns_target, find_step
+from dragoman.routing.retry import concerns_target, find_retry_action
 
 #: Seconds.
 FIRST_COOLDOWN = 5.0
@@ -51,7 +51,7 @@ class TargetCalls:
             self.failures_in_row, self.reason = 0, ""
             return
         self.failed += 1
-        if find_step(failure) != "stop":
+        if find_retry_action(failure) != "stop":
             # Otherwise the request is at fault, which shows nothing about the target.
             self.failures_in_row += 1
             self.reason = f"{failure.kind} {failure.http_status}"

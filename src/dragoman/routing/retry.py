@@ -11,10 +11,10 @@ import msgspec
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure, FailureKind
 
-RetryStep = Literal["retry", "next target", "stop"]
+RetryAction = Literal["retry", "next target", "stop"]
 
-#: The step for each kind of failure. `retry` becomes `next target` after the last allowed retry.
-STEPS: dict[FailureKind, RetryStep] = {
+#: The action for each kind of failure. `retry` becomes `next target` after the last allowed retry.
+ACTIONS: dict[FailureKind, RetryAction] = {
     "invalid_request": "stop",
     "context_overflow": "stop",
     "too_large": "stop",
@@ -60,15 +60,15 @@ MAX_RETRY_AFTER = 20.0
 
 
 class RetryDecision(msgspec.Struct, frozen=True):
-    """The next step, and for `retry` the seconds to wait before it."""
+    """The next action, and for `retry` the seconds to wait before it."""
 
-    step: RetryStep
+    action: RetryAction
     wait: float = 0.0
 
 
-def find_step(failure: Failure) -> RetryStep:
-    """The step for a failure, without regard to the number of tries."""
-    return "stop" if concerns_session(failure) else STEPS[failure.kind]
+def find_retry_action(failure: Failure) -> RetryAction:
+    """The action for a failure, without regard to the number of tries."""
+    return "stop" if concerns_session(failure) else ACTIONS[failure.kind]
 
 
 def concerns_target(failure: Failure) -> bool:
@@ -93,9 +93,9 @@ def decide_retry(
 
     `jitter` is between 0 and 1. `has_healthy_target`: another target can be tried without a wait.
     """
-    step = find_step(failure)
-    if step != "retry":
-        return RetryDecision(step)
+    action = find_retry_action(failure)
+    if action != "retry":
+        return RetryDecision(action)
     if tries > allowed or (has_healthy_target and failure.kind in BUSY_KINDS):
         return RetryDecision("next target")
     wait = min(FIRST_WAIT * 2 ** min(tries - 1, 10), MAX_WAIT) * (0.75 + 0.5 * jitter)

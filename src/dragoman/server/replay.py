@@ -97,9 +97,9 @@ async def _send_turn(request: HttpRequest, turn: RecordedTurn) -> None:
 
 
 def _build_deviation(session: ReplaySession) -> DragomanError:
-    step = session.steps[-1]
-    where = step.differences[0].path if step.differences else "the whole request"
-    what = f"this request differs from turn {step.number} at {where}" if step.number else "no turn is left"
+    last = session.requests[-1]
+    where = last.differences[0].path if last.differences else "the whole request"
+    what = f"this request differs from turn {last.number} at {where}" if last.number else "no turn is left"
     message = f"replay: {what}"
     return DragomanError(message, failure=Failure(kind="invalid_request", status=400, message=message))
 

@@ -71,7 +71,7 @@ def test_a_call_finds_its_session_before_anything_else(results: tuple[str, ...],
 
 def test_words_of_claude_that_a_client_dropped_do_not_matter_to_a_call() -> None:
     session = standing(talk(user("add"), claude("Let me see.", call("c1"))), "parked")
-    assert verdict(user("add"), claude(call("c1")), user(result("c1")), session=session).step == "continue"
+    assert verdict(user("add"), claude(call("c1")), user(result("c1")), session=session).action == "continue"
 
 
 @pytest.mark.rule("R101")
@@ -84,8 +84,8 @@ def test_a_call_in_a_history_that_was_edited_is_replayed() -> None:
 @pytest.mark.parametrize("session", [PARKED, None], ids=["live", "ended"])
 def test_a_late_result_is_refused_unless_the_user_goes_on(session: SessionSnapshot | None) -> None:
     assert verdict(*ASKED, user(result("c1")), session=session, late=("c1",)) == Match("late", "ses_a")
-    step = verdict(*ASKED, user(result("c1"), "go on"), session=session, late=("c1",)).step
-    assert step == ("continue" if session else "replay")
+    action = verdict(*ASKED, user(result("c1"), "go on"), session=session, late=("c1",)).action
+    assert action == ("continue" if session else "replay")
 
 
 @pytest.mark.rule("R101")
@@ -123,7 +123,7 @@ def test_a_session_that_is_named_is_found_or_lost() -> None:
 
 def test_sessions_of_other_clients_are_out_of_reach() -> None:
     assert verdict(*CHATTED, user("and?"), session=IDLE, owner="another") == Match("replay")
-    assert verdict(*CHATTED, user("and?"), session=IDLE, named="ses_a", owner="another").step == "not_found"
+    assert verdict(*CHATTED, user("and?"), session=IDLE, named="ses_a", owner="another").action == "not_found"
     gone = verdict(*CHATTED, user("and?"), session=None, named="ses_gone", owner="another")
     assert gone == Match("not_found", "ses_gone"), "an id stays its owner's when the session is gone"
     answer = user(result("c1"), result("c2"))
@@ -137,7 +137,7 @@ def test_missing_results_are_asked_for_again_without_a_session() -> None:
 
 
 def test_results_without_their_calls_lead_nowhere() -> None:
-    assert verdict(user(result("c9")), session=None).step == "not_found"
+    assert verdict(user(result("c9")), session=None).action == "not_found"
 
 
 @pytest.mark.rule("R97")
@@ -145,10 +145,10 @@ def test_a_request_that_was_answered_gets_its_answer_again() -> None:
     request = (user("add"), claude(call("c0")), user(result("c0")))
     later = standing(talk(*request, claude("It is 3.")), "idle")
     assert verdict(*request, session=later, answered=request) == Match("repeat_reply", "ses_a")
-    assert verdict(*request, session=later, answered=request, owner="another").step == "replay"
-    assert verdict(*request, session=later, answered=request, model="opus").step == "replay"
+    assert verdict(*request, session=later, answered=request, owner="another").action == "replay"
+    assert verdict(*request, session=later, answered=request, model="opus").action == "replay"
     edited = (*request[:2], user(result("c0", "otherwise")))
-    assert verdict(*edited, session=later, answered=request).step == "replay"
+    assert verdict(*edited, session=later, answered=request).action == "replay"
 
 
 def test_a_request_without_results_is_a_repetition_only_of_the_session_that_it_names() -> None:

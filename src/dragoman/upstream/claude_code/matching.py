@@ -16,7 +16,7 @@ SessionState = Literal["idle", "parked", "settling", "running"]
 #: States in which a session can take a request, at once or in a moment.
 OPEN_STATES: frozenset[SessionState] = frozenset({"idle", "parked", "settling"})
 
-MatchStep = Literal["continue", "repeat_reply", "replay", "repeat_calls", "late", "not_found"]
+MatchAction = Literal["continue", "repeat_reply", "replay", "repeat_calls", "late", "not_found"]
 
 
 class SessionSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class Match(msgspec.Struct, frozen=True):
     - `not_found`: the session or the call does not exist.
     """
 
-    step: MatchStep
+    action: MatchAction
     session: str = ""
 
 

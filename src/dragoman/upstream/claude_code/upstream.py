@@ -103,18 +103,18 @@ class ClaudeCodeUpstream:
         if not asked.conversation.new_items:
             raise nothing_to_answer()
         decision = asked.match(pool)
-        session = pool.get(decision.session) if decision.step == "continue" else None
+        session = pool.get(decision.session) if decision.action == "continue" else None
         if session is not None and session.state == "settling":
             await session.wait_until_settled()
             decision = asked.match(pool)
-            session = pool.get(decision.session) if decision.step == "continue" else None
+            session = pool.get(decision.session) if decision.action == "continue" else None
         if session is None and (reply := await self._forward(asked, decision, request)) is not None:
             return reply
         is_long = any(len(item.key) > MAX_LIVE_RESULT for item in asked.conversation.results)
         if session is not None and is_long:
             pool.end(session)
             decision = msgspec.structs.replace(asked.match(pool), session=session.id)
-        match decision.step:
+        match decision.action:
             case "not_found":
                 raise session_not_found(decision.session)
             case "late":
@@ -135,7 +135,7 @@ class ClaudeCodeUpstream:
     ) -> UpstreamReply | None:
         """The reply of another gateway or worker, if the session that waits for the results is there."""
         calls = [item.id for item in asked.conversation.results]
-        is_unknown = decision.step in ("replay", "not_found", "repeat_calls")
+        is_unknown = decision.action in ("replay", "not_found", "repeat_calls")
         if self._waiting_calls is None or request.owner or not calls or not is_unknown:
             return None
         reply = await self._waiting_calls.forward(self._provider.name, asked.owner, calls, request)
