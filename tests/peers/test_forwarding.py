@@ -1,4 +1,4 @@
-"""The signature of requests between gateways, and the frames of their replies."""
+"""The signature of requests between gateways, and the pieces of their replies."""
 
 from itertools import pairwise
 
@@ -16,11 +16,11 @@ from dragoman.peers.forwarding import (
     SIGNATURE_HEADER,
     VALID_SECONDS,
     ForwardedRequest,
-    FrameDecoder,
     NonceMemory,
+    PieceDecoder,
     build_headers,
     encode_failure,
-    encode_frame,
+    encode_piece,
     is_signed,
     read_request,
 )
@@ -50,10 +50,10 @@ FAILURE = Failure(kind="overloaded", status=529, message="busy", retry_after=2.0
 def test_a_reply_arrives_whole_or_is_known_to_be_incomplete(
     pieces: list[bytes], has_failed: bool, cuts: list[int], lost: int
 ) -> None:
-    sent = b"".join(map(encode_frame, pieces)) + (encode_failure(FAILURE) if has_failed else END)
+    sent = b"".join(map(encode_piece, pieces)) + (encode_failure(FAILURE) if has_failed else END)
     sent = sent[: len(sent) - lost]
     places = sorted({0, len(sent), *(cut for cut in cuts if cut < len(sent))})
-    decoder = FrameDecoder()
+    decoder = PieceDecoder()
     received = b"".join(decoder.feed(sent[start:end]) for start, end in pairwise(places))
     assert decoder.is_complete == (not lost)
     assert decoder.failure == (FAILURE if has_failed and not lost else None)

@@ -176,7 +176,7 @@ LOST = {"type": "text", "text": "x", "citations": [{"x": 1}]}
 
 #: Requests of one conversation that a wrong reuse translated differently, and facts about the target.
 CONNECTED: dict[str, tuple[str, Json, list[Json]]] = {
-    "the answer behind the remembered steps becomes empty": (
+    "the answer behind the remembered turns becomes empty": (
         "openai_chat",
         ALTERNATING,
         [
@@ -184,7 +184,7 @@ CONNECTED: dict[str, tuple[str, Json, list[Json]]] = {
             {"messages": [*BEGUN, say("assistant", THINKING), say("user", "Two."), *TALK]},
         ],
     ),
-    "an empty answer lets messages merge across the end of the steps": (
+    "an empty answer lets messages merge across the end of the turns": (
         "openai_chat",
         ALTERNATING,
         [
@@ -319,7 +319,7 @@ CONNECTED: dict[str, tuple[str, Json, list[Json]]] = {
 
 
 @pytest.mark.parametrize("case", CONNECTED)
-def test_what_connects_a_request_with_remembered_steps_is_found(case: str) -> None:
+def test_what_connects_a_request_with_remembered_turns_is_found(case: str) -> None:
     target, facts, requests = CONNECTED[case]
     own = OwnHistories(RememberedHistories(LIMIT), "caller")
     for request in requests:
@@ -328,7 +328,7 @@ def test_what_connects_a_request_with_remembered_steps_is_found(case: str) -> No
         assert continued.compare(whole) == ""
 
 
-def test_a_rule_of_the_vendor_holds_behind_remembered_steps() -> None:
+def test_a_rule_of_the_vendor_holds_behind_remembered_turns() -> None:
     own = OwnHistories(RememberedHistories(LIMIT), "caller")
     asked = {"role": "user", "parts": [{"text": PADDING}]}
     talk = [asked, {"role": "model", "parts": [{"text": "One."}]}] * 2
@@ -355,7 +355,7 @@ def test_a_late_response_without_an_id_finds_its_call(target: str) -> None:
 
 
 class Forgery(RememberedHistories):
-    """A memory whose steps were written wrongly."""
+    """A memory whose turns were written wrongly."""
 
     def find(self, key: HistoryKey) -> TranslatedHistory | None:
         found = super().find(key)

@@ -30,9 +30,9 @@ def edit(document: Document, *rules: PayloadRule, losses: Losses | None = None) 
 
 def read(value: object, path: str) -> object:
     """The value at a path, read independently of the editor."""
-    for step in path.split("."):
+    for segment in path.split("."):
         try:
-            value = value[int(step)] if isinstance(value, list) else value[step]  # type: ignore[index]
+            value = value[int(segment)] if isinstance(value, list) else value[segment]  # type: ignore[index]
         except (KeyError, IndexError, TypeError, ValueError):
             return MISSING
     return value

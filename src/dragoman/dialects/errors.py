@@ -150,8 +150,8 @@ def find_messages(value: object, depth: int = 0) -> Iterator[str]:
     elif isinstance(value, dict):
         # FastAPI names the wrong field by its path: `{"loc": ["body", "messages"], "msg": ...}`.
         place = value.get("loc")
-        steps = [str(step) for step in place if type(step) in (str, int)] if isinstance(place, list) else []
-        prefix = f"{'.'.join(steps)}: " if steps else ""
+        path = [str(each) for each in place if type(each) in (str, int)] if isinstance(place, list) else []
+        prefix = f"{'.'.join(path)}: " if path else ""
         for name in _MESSAGE_FIELDS:
             yield from (prefix + text for text in find_messages(value.get(name), depth + 1))
         # OpenRouter puts the body of the provider behind it here.

@@ -110,9 +110,9 @@ def _add_marks(request: Request) -> Request:
     if tools:
         tools = (*tools[:-1], replace(tools[-1], cache=mark))
     messages = list(request.messages)
-    front = [number for number, message in enumerate(messages) if message.role in INSTRUCTING]
+    instructions = [number for number, message in enumerate(messages) if message.role in INSTRUCTING]
     users = [number for number, message in enumerate(messages) if message.role in ("user", "tool")]
-    for number in (*front[-1:], *users[-USER_MESSAGES:]):
+    for number in (*instructions[-1:], *users[-USER_MESSAGES:]):
         messages[number] = _mark_last_block(messages[number], mark)
     return replace_messages(replace(request, tools=tools), messages)
 

@@ -62,10 +62,13 @@ def edit_messages(
                 block = replace(block, content=content, form="", extras={})
         return edit(block, message)
 
-    step = edit_with_content if inside_results else edit
+    edit_one = edit_with_content if inside_results else edit
     return replace_messages(
         request,
-        [replace_blocks(message, edit_blocks(message.blocks, message, step)) for message in request.messages],
+        [
+            replace_blocks(message, edit_blocks(message.blocks, message, edit_one))
+            for message in request.messages
+        ],
     )
 
 
@@ -90,7 +93,7 @@ def are_same_blocks(some: Sequence[AnyBlock], others: Sequence[AnyBlock]) -> boo
 
 
 def separate_texts(before: AnyBlock, after: AnyBlock) -> AnyBlock:
-    """Return `after`; if both are texts that would run together, with a blank line in front."""
+    """Return `after`; if both are texts that would run together, with a blank line before it."""
     if type(before) is not Text or type(after) is not Text:
         return after
     if before.text.endswith("\n") or after.text.startswith("\n"):

@@ -149,17 +149,17 @@ def _merge_run(run: list[Message], target: TargetFacts) -> Message:
 
 
 def begin_with_user(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Insert a user message in front where the target demands one."""
-    front = find_first_non_instruction_message(request.messages)
-    if front < len(request.messages):
-        is_needed = target.user_first and request.messages[front].role == "assistant"
+    """Insert a user message before all others where the target demands one."""
+    first = find_first_non_instruction_message(request.messages)
+    if first < len(request.messages):
+        is_needed = target.user_first and request.messages[first].role == "assistant"
     else:
         # Other passes may have removed all messages of a client of another dialect.
         is_needed = target.turns_required or (not request.messages and is_foreign(request, target))
     if not is_needed:
         return request
     opening = Message(role="user", blocks=(Text(text=OPENING),))
-    return replace(request, messages=(*request.messages[:front], opening, *request.messages[front:]))
+    return replace(request, messages=(*request.messages[:first], opening, *request.messages[first:]))
 
 
 def find_open_calls(messages: tuple[Message, ...]) -> Message | None:

@@ -57,7 +57,7 @@ class Scope(Enum):
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """One step of `fit`. `apply` returns its argument if there is nothing to change."""
+    """One pass of `fit`. `apply` returns its argument if there is nothing to change."""
 
     name: str
     apply: Callable[[Request, TargetFacts, Losses], Request]

@@ -224,6 +224,6 @@ def _instruct(request: Request, wanted: OutputFormat, losses: Losses) -> Request
     text = JSON_OBJECT
     if wanted.kind == "json_schema" and wanted.schema is not None:
         text = JSON_SCHEMA + encode(wanted.schema, blame=ClientProtocolError).decode()
-    front = find_first_non_instruction_message(request.messages)
+    first = find_first_non_instruction_message(request.messages)
     instruction = Message(role="system", blocks=(Text(text=text),))
-    return replace(request, messages=(*request.messages[:front], instruction, *request.messages[front:]))
+    return replace(request, messages=(*request.messages[:first], instruction, *request.messages[first:]))

@@ -129,7 +129,7 @@ class StopsStage:
         return None if best is None else best[1:]
 
     def _find_safe_length(self, text: str) -> int:
-        """How many characters at the front cannot be the beginning of a stop sequence."""
+        """How many characters at the beginning cannot be the beginning of a stop sequence."""
         for position in range(max(0, len(text) - self._longest + 1), len(text)):
             candidates = self._by_first.get(text[position])
             if candidates:

@@ -1,8 +1,8 @@
 """Tools, calls and results: kinds that the target does not know become functions that it can call.
 
-Tools declared inside the conversation move to the front, deferred tools are sent at once, and tools that only
-their own vendor can run are removed. `names` runs before, so that a text about a tool uses the name that the
-model knows.
+Tools declared inside the conversation move to the tools of the request. Deferred tools are sent at once.
+Tools that only their own vendor can run are removed. `names` runs before, so that a text about a tool uses
+the name that the model knows.
 """
 
 from operator import is_not
@@ -57,7 +57,7 @@ _NO_OPTIONS = SearchOptions()
 
 
 def fit_tools(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Declare all tools in front, as kinds that the target knows, and change calls and results with them."""
+    """Declare all tools outside the messages, as kinds that the target knows. Change calls and results."""
     request = _move_declarations(request, target, losses)
     fitted = [
         after for tool in request.tools if (after := _fit_tool(tool, request, target, losses)) is not None

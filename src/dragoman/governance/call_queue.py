@@ -160,7 +160,7 @@ class CallQueueStage(ABC):
         return [*self._release([event]), *(self._advance() if self._held else ())]
 
     def _advance(self) -> list[ReplyEvent]:
-        """Decide about the calls from the front of the queue, until one must wait."""
+        """Decide about the calls from the first in the queue, until one must wait."""
         out: list[ReplyEvent] = []
         while self._held:
             held = next(iter(self._held.values()))

@@ -23,7 +23,7 @@ MAX_BYTES = 256 * 1024
 MAX_SUBSCHEMAS = 5_000
 MAX_DEPTH = 60
 #: Values in the arguments times subschemas.
-MAX_STEPS = 5_000_000
+MAX_WORK = 5_000_000
 MAX_NAME = 64
 
 #: The types of JSON Schema, in the order in which a violation names them.
@@ -111,7 +111,7 @@ def check_schema(value: object, schema: object) -> SchemaCheck:
     try:
         depth, values = _measure(value)
         validator, subschemas = _build_validator(encode(schema), depth)
-        if validator is None or values * subschemas > MAX_STEPS:
+        if validator is None or values * subschemas > MAX_WORK:
             return _UNCHECKED
         violations: list[SchemaViolation] = []
         for error in validator.iter_errors(value):
@@ -223,8 +223,8 @@ def _copy_types(schema: Schema, copy: Schema) -> None:
 def _describe(error: ValidationError) -> Iterator[SchemaViolation]:
     """The violations of one error of the library, without its message."""
     path = ""
-    for step in error.instance_path:
-        path = f"{path}[{step}]" if isinstance(step, int) else _join(path, step)
+    for segment in error.instance_path:
+        path = f"{path}[{segment}]" if isinstance(segment, int) else _join(path, segment)
     kind, keyword = error.kind, error.kind.name
     match kind:
         case ValidationErrorKind.Required(property=name):

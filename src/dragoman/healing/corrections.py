@@ -230,7 +230,7 @@ def change_field(field: str, parent: str) -> dict[str, object]:
     plain = _plain(name)
     if plain in FIELD_FACTS and holder in SETTINGS:
         return {fact: change({}) for fact, change in FIELD_FACTS[plain].items()}
-    is_state = any(_plain(step) in STATE for step in path.split("."))
+    is_state = any(_plain(segment) in STATE for segment in path.split("."))
     if is_state or plain in ESSENTIAL or not plain.isidentifier():
         return {}
     return {REFUSED_FIELDS: (path,)}
@@ -245,4 +245,4 @@ def _clean_path(path: str) -> str:
     path = _INDEX.sub(r".\1", path.strip(" `'\""))
     for prefix in _PREFIXES:
         path = path.removeprefix(prefix)
-    return ".".join("*" if step.isdecimal() else step for step in path.split(".") if step)
+    return ".".join("*" if segment.isdecimal() else segment for segment in path.split(".") if segment)

@@ -24,7 +24,7 @@ Readers may give a run of similar deltas as one `DeltaRun`, which means the same
 state machines, each owned by one reply: `ReplyBuilder` (`builder`) gives readers legal events only;
 `Sequencer` (`stage`) writes interleaved blocks one after another; `ReplyFolder` (`fold`) builds the whole
 reply; `Tally` (`tally`) keeps the facts that logs and limits need. `Stage` (`stage`) is the interface of
-every step between reader and writer.
+everything between reader and writer.
 
 **Unions are closed.** Code that handles every kind of block or event ends in `assert_never`, or is a table
 that a test (`test_exhaustive.py` of hub and dialects) compares with the union. A new kind is an error there,

@@ -150,7 +150,7 @@ def _is_image(block: AnyBlock) -> bool:
 
 
 def list_declared_tools(request: Request, kinds: Set[type] | None = None) -> tuple[Tool, ...]:
-    """Every tool that the client declares, in front and inside the conversation, in order.
+    """Every tool that the client declares, before and inside the conversation, in order.
 
     `kinds`: what `find_block_kinds` returns, if it is known.
     """

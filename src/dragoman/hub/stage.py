@@ -1,4 +1,4 @@
-"""Stages: steps that take the events of a reply and give events.
+"""Stages: objects that take the events of a reply and return events.
 
 `Stage` is the interface of all of them. `Sequencer` is the last one of every reply: no client accepts blocks
 that are open at the same time without a rule. `BlockNumbers` numbers the blocks of a stage that changes their
@@ -30,7 +30,7 @@ from dragoman.hub.events import (
 
 
 class Stage(Protocol):
-    """A step between a stream reader and a stream writer: grammatical events in, grammatical events out.
+    """Stands between a stream reader and a stream writer: grammatical events in, grammatical events out.
 
     `unchanged_kinds`: the kinds of event that `feed` would return unchanged at this moment. The pipeline
     reads it before every event and skips `feed` for those kinds: most events of a reply are deltas.

@@ -136,8 +136,8 @@ def _read_address(
         return None
     variable = find_variable(address) if address else _ADDRESS_VARIABLES.get(prefix, "")
     if variable and not variables.get(variable):
-        step = f"{variable} is not set: `export {variable}=https://…`, then import again"
-        draft.add_note(f"{where}: api_base", step)
+        advice = f"{variable} is not set: `export {variable}=https://…`, then import again"
+        draft.add_note(f"{where}: api_base", advice)
         return None
     return remove_secrets(variables[variable] if variable else address, f"{where}: api_base", draft)
 

@@ -98,7 +98,7 @@ def _convert_customparams(draft: ConfigDraft, provider: str, model: str, options
 
 
 def _list_paths(path: str, value: object) -> Table:
-    """The values inside of an object, by path. An object whose names cannot be steps is one value."""
+    """The values inside of an object, by path. An object whose names cannot be in a path is one value."""
     if not isinstance(value, dict) or not value or not all(name and "." not in name for name in value):
         return {path: value}
     found: Table = {}

@@ -13,8 +13,8 @@ from dragoman.peers.forwarding import (
     METHOD,
     PATH,
     ForwardedRequest,
-    FrameDecoder,
     NonceMemory,
+    PieceDecoder,
     build_headers,
     is_signed,
     keep_headers,
@@ -56,7 +56,7 @@ class PeerReply:
         self._reply = reply
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        decoder = FrameDecoder()
+        decoder = PieceDecoder()
         async for data in self._reply.pieces():
             if piece := decoder.feed(data):
                 yield piece

@@ -1,7 +1,7 @@
 """The request and the reply between two gateways, and the signature of the request. Pure.
 
-The body of the reply is a sequence of frames: the length in four bytes, then a piece of the upstream's reply.
-A frame of length 0 is the end. The length `FAILURE` announces a failure as JSON, which is the end too. So a
+The body of the reply is a sequence of pieces of the upstream's reply, each after its length in four bytes. A
+piece of length 0 is the end. The length `FAILURE` announces a failure as JSON, which is the end too. So a
 broken connection is never taken for the end of a reply.
 """
 
@@ -23,8 +23,8 @@ VALID_SECONDS = 60.0
 #: Seconds for which a nonce is remembered. A date in the future makes a signature valid for twice its time.
 NONCE_SECONDS = 2 * VALID_SECONDS + 1
 FAILURE = 0xFFFF_FFFF
-#: Bytes of one frame. A larger length is a mistake.
-MAX_FRAME = 64 * 1024 * 1024
+#: Bytes of one piece. A larger length is a mistake.
+MAX_PIECE = 64 * 1024 * 1024
 _LENGTH = 4
 END = bytes(_LENGTH)
 
@@ -100,17 +100,17 @@ def keep_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     return {name: headers[name] for name in ("content-type", "x-session-id") if name in headers}
 
 
-def encode_frame(piece: bytes) -> bytes:
+def encode_piece(piece: bytes) -> bytes:
     return len(piece).to_bytes(_LENGTH) + piece
 
 
 def encode_failure(failure: Failure) -> bytes:
     data = msgspec.json.encode(failure)
-    return FAILURE.to_bytes(_LENGTH) + encode_frame(data)
+    return FAILURE.to_bytes(_LENGTH) + encode_piece(data)
 
 
-class FrameDecoder:
-    """Reads the frames of a reply. `failure` is set at the end of a reply that has failed."""
+class PieceDecoder:
+    """Reads the pieces of a reply. `failure` is set at the end of a reply that has failed."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -128,7 +128,7 @@ class FrameDecoder:
                 self._has_failed = True
                 del self._buffer[:_LENGTH]
                 continue
-            if length > MAX_FRAME:
+            if length > MAX_PIECE:
                 raise UpstreamFailed(Failure(kind="server", message="another gateway sent no valid reply"))
             if len(self._buffer) < _LENGTH + length:
                 break

@@ -1,11 +1,11 @@
 """Translates a request that continues a conversation, and reuses what was made of its earlier items.
 
-The request is read, fitted and written without the remembered steps: a placeholder message of the user stands
+The request is read, fitted and written without the remembered turns: a placeholder message of the user stands
 for them. Then their JSON is put in its place. The result equals that of a whole translation, because
 
-- the translation of a step does not depend on what follows it: a longer conversation begins with the bytes of
-  a shorter one. The last steps, which this does not hold for, are never remembered;
-- the translation of the steps behind the remembered ones does not depend on them. `_Continuation` checks what
+- the translation of a past turn does not depend on what follows it: a longer conversation begins with the
+  bytes of a shorter one. The last turns, which this does not hold for, are never remembered;
+- the translation of the turns behind the remembered ones does not depend on them. `_Continuation` checks what
   could connect them: ids, calls without a result, tools that only the history names, cache marks.
 
 If one of these checks fails, the request is translated as a whole. Everything here is pure.
@@ -50,11 +50,11 @@ from dragoman.tokens.tokenizers import OVERHEADS, ToolsForm, find_tokenizer
 from dragoman.wire.fields import encode
 
 #: The path of the placeholder. No path of a client's body contains a space.
-PLACEHOLDER = "remembered steps"
+PLACEHOLDER = "remembered turns"
 
 
 class ContinuedTranslation(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that was translated with remembered steps."""
+    """A request that was translated with remembered turns."""
 
     body: bytes
     losses: tuple[Loss, ...]
@@ -84,7 +84,7 @@ def begin_history(
     `request` and `fitted` are the whole request before and after `fit`, `losses` those of its translation.
     """
     paths = ItemPaths(dialect_named(source.dialect).history.conversation)
-    index = paths.find_open_step(request.messages, facts)
+    index = paths.find_open_turn(request.messages, facts)
     # Of too many losses some are missing: those of the history could be among them.
     if index == 0 or len(losses) >= Losses.LIMIT:
         return None
@@ -118,9 +118,9 @@ def continue_history(
     facts: TargetFacts,
     known: ContinuedReading | None = None,
 ) -> ContinuedTranslation | None:
-    """Translate a request with the remembered steps that it begins with; None if that is not possible.
+    """Translate a request with the remembered turns that it begins with; None if that is not possible.
 
-    `known`: what was read of the request before, behind these or other steps.
+    `known`: what was read of the request before, behind these or other turns.
     """
     is_valid = history.values == split.values and history.facts == facts
     section = history.find_section(split.items) if is_valid else None
@@ -206,7 +206,7 @@ class _Continuation:
         if front is None:
             return None
         chain = list(self._chain)
-        index = self._paths.find_open_step(messages, self._facts)
+        index = self._paths.find_open_turn(messages, self._facts)
         section = self.remember(index, messages, fitted, rest, losses) if index else None
         if section is not None:
             chain.append(section)
@@ -241,7 +241,7 @@ class _Continuation:
         fitted_messages: Sequence[Message],
         losses: Losses | Sequence[Loss],
     ) -> HistorySection | None:
-        """The steps before the item with this index; None if what follows could change them.
+        """The turns before the item with this index; None if what follows could change them.
 
         `messages` come from the items behind the section before, and `fitted_messages` are those after `fit`.
         """

@@ -1,8 +1,8 @@
 """The history of a conversation: a body cut into items without decoding it, and what earlier items became.
 
 An item is an element of the array that holds the conversation: a message, an input item or a content. A
-*step* is an answer of the model and what follows it, up to the next answer. Agents send all earlier steps
-again with every request, so a `TranslatedHistory` has the translation of all steps but the last.
+*past turn* is an answer of the model and what follows it, up to the next answer. Agents send all past turns
+again with every request, so a `TranslatedHistory` has the translation of all but the last.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,10 +22,10 @@ from dragoman.providers.profile import TargetFacts
 from dragoman.tokens.request import PromptSample
 from dragoman.tokens.tokenizers import ToolsForm
 
-#: Steps at the end that are translated anew, because passes for the end of a conversation change them: the
-#: last one. A target with cache marks has them on the last two messages of the user.
-OPEN_STEPS = 1
-OPEN_MARKED_STEPS = 2
+#: Past turns at the end that are translated anew, because passes for the end of a conversation change them:
+#: the last one. A target with cache marks has them on the last two messages of the user.
+OPEN_TURNS = 1
+OPEN_MARKED_TURNS = 2
 
 #: What objects take in memory beside the bytes that they hold, roughly.
 OVERHEAD = 1_000
@@ -57,7 +57,7 @@ def split_body(members: Members, fields: HistoryFields) -> SplitBody | None:
 
 
 class HistorySection(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One remembered section of a conversation: some steps, linked to the section before."""
+    """One remembered section of a conversation: some past turns, linked to the section before."""
 
     before: "HistorySection | None"
     #: The client's items, and their number including those before.
@@ -97,7 +97,7 @@ class Front(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     fitted: FittedFront
     #: The fitted request; of the messages, the leading instructions and a placeholder.
     request: Request
-    #: The JSON before and after the written steps.
+    #: The JSON before and after the written turns.
     head: bytes
     tail: bytes
     losses: tuple[Loss, ...]
@@ -165,13 +165,13 @@ class ItemPaths:
         number = path[len(self._prefix) :].partition("]")[0]
         return int(number) if number.isdecimal() else -1
 
-    def find_open_step(self, messages: Sequence[Message], facts: TargetFacts) -> int:
+    def find_open_turn(self, messages: Sequence[Message], facts: TargetFacts) -> int:
         """The index of the first item that must stay open; 0 if all must.
 
-        These are the last steps, and all from the first cache mark on: agents move their marks with each
+        These are the last turns, and all from the first cache mark on: agents move their marks with each
         request, and the marks of a request are one loss.
         """
-        count = OPEN_MARKED_STEPS if facts.caching == "breakpoints" else OPEN_STEPS
+        count = OPEN_MARKED_TURNS if facts.caching == "breakpoints" else OPEN_TURNS
         starts = [
             self.find_index(before.at) + 1
             for before, message in pairwise(messages)

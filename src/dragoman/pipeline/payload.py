@@ -1,7 +1,7 @@
 """Payload rules: edits of the JSON that goes to a provider, by the configuration.
 
-A path has steps between dots: `thinking.type`, `messages.0.name`, `tools.*.strict`. In a list, a step is an
-index (`-1`: the last item) or `*` (every item).
+A path has segments between dots: `thinking.type`, `messages.0.name`, `tools.*.strict`. In a list, a segment
+is an index (`-1`: the last item) or `*` (every item).
 """
 
 from collections.abc import Iterator, Sequence
@@ -89,10 +89,10 @@ def _contains(holder: Any, key: Any) -> bool:
     return isinstance(holder, list) or key in holder
 
 
-def _find_places(value: Any, steps: Sequence[str], *, adds_objects: bool) -> Iterator[tuple[Any, Any]]:
-    """The objects and lists at the last step of a path, each with the name or index there."""
-    step, rest = steps[0], steps[1:]
-    for key in _list_keys(value, step):
+def _find_places(value: Any, segments: Sequence[str], *, adds_objects: bool) -> Iterator[tuple[Any, Any]]:
+    """The objects and lists at the last segment of a path, each with the name or index there."""
+    segment, rest = segments[0], segments[1:]
+    for key in _list_keys(value, segment):
         if not rest:
             yield value, key
             continue
@@ -102,18 +102,18 @@ def _find_places(value: Any, steps: Sequence[str], *, adds_objects: bool) -> Ite
             yield from _find_places(value[key], rest, adds_objects=adds_objects)
 
 
-def _list_keys(value: object, step: str) -> Sequence[str | int]:
-    """What a step means in this value: a name, or the indexes of existing items."""
+def _list_keys(value: object, segment: str) -> Sequence[str | int]:
+    """What a segment means in this value: a name, or the indexes of existing items."""
     if isinstance(value, dict):
-        return (step,)
-    if not isinstance(value, list) or not _is_index(step):
+        return (segment,)
+    if not isinstance(value, list) or not _is_index(segment):
         return ()
-    if step == ANY_ITEM:
+    if segment == ANY_ITEM:
         return range(len(value))
-    index = int(step)
+    index = int(segment)
     return (index,) if -len(value) <= index < len(value) else ()
 
 
-def _is_index(step: str) -> bool:
-    """Whether a step means items of a list."""
-    return step == ANY_ITEM or (step.isascii() and step.removeprefix("-").isdigit())
+def _is_index(segment: str) -> bool:
+    """Whether a segment means items of a list."""
+    return segment == ANY_ITEM or (segment.isascii() and segment.removeprefix("-").isdigit())

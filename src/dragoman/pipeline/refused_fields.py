@@ -1,7 +1,7 @@
 """Removes the fields that a server refuses (`Facts.refused_fields`) from the body of a request.
 
 A path is written as servers write it in their errors: `messages.*.reasoning_content`, where `*` is any item
-of a list. Pydantic adds the tag of a union to a path (`messages.0.assistant.name`), so a step that is the
+of a list. Pydantic adds the tag of a union to a path (`messages.0.assistant.name`), so a segment that is the
 type or the role of an object leads to the object itself. Google writes the names of members in snake case,
 so names are compared without `_` and case.
 """
@@ -46,19 +46,19 @@ def _may_have_fields(body: bytes, paths: Sequence[str]) -> bool:
     return any(name.encode() in text or name.replace("_", "").encode() in text for name in names)
 
 
-def _find_fields(value: object, steps: Sequence[str]) -> Iterator[tuple[Json, str]]:
+def _find_fields(value: object, segments: Sequence[str]) -> Iterator[tuple[Json, str]]:
     """The objects that hold the field, each with the name of the field there."""
-    step, rest = steps[0], steps[1:]
+    segment, rest = segments[0], segments[1:]
     if isinstance(value, list):
-        if step == ANY_ITEM and rest:
+        if segment == ANY_ITEM and rest:
             for item in value:
                 yield from _find_fields(item, rest)
         return
     if not isinstance(value, dict):
         return
-    name = _find_member(value, step)
+    name = _find_member(value, segment)
     if name is None:
-        if rest and _may_be_tag(step, value):
+        if rest and _may_be_tag(segment, value):
             yield from _find_fields(value, rest)
     elif rest:
         yield from _find_fields(value[name], rest)
@@ -66,14 +66,14 @@ def _find_fields(value: object, steps: Sequence[str]) -> Iterator[tuple[Json, st
         yield value, name
 
 
-def _find_member(holder: Json, step: str) -> str | None:
-    if step in holder:
-        return step
-    wanted = step.replace("_", "").lower()
+def _find_member(holder: Json, segment: str) -> str | None:
+    if segment in holder:
+        return segment
+    wanted = segment.replace("_", "").lower()
     return next((name for name in holder if name.replace("_", "").lower() == wanted), None)
 
 
-def _may_be_tag(step: str, value: Json) -> bool:
-    """Whether a step of a path can be the `type` or `role` of this object, or one that it leaves out."""
+def _may_be_tag(segment: str, value: Json) -> bool:
+    """Whether a segment of a path can be the `type` or `role` of this object, or one that it leaves out."""
     tag = value.get("type", value.get("role"))
-    return tag == step if tag is not None else step in OMITTED_TAGS
+    return tag == segment if tag is not None else segment in OMITTED_TAGS

@@ -273,7 +273,7 @@ def read_bodies(connection: sqlite3.Connection, turn: int) -> list[BodyRow]:
 
 
 def expand_lists(connection: sqlite3.Connection, blocks: Sequence[int]) -> list[int]:
-    """The block numbers with each list block replaced by its members, recursively."""
+    """The block numbers with each list block replaced by its items, recursively."""
     lists: dict[int, list[int]] = {}
     unseen = set(blocks)
     while unseen:

@@ -24,7 +24,7 @@ MAX_REPLY = 16 * 1024 * 1024
 
 
 class PendingBody:
-    """A request on its way to the file. The recorder's thread takes the body and sets the other members."""
+    """A request that is not stored yet. The recorder's thread takes the body and sets all else."""
 
     __slots__ = (
         *("body", "client", "generation", "identity", "is_stored", "owner", "segments", "session", "size"),

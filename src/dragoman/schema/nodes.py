@@ -23,7 +23,7 @@ SCHEMA_KEYWORDS = ONE_SCHEMA | SCHEMA_LIST | SCHEMA_MAP
 MAX_DEPTH = 100
 
 #: References and branches that `resolve` and `types_of` follow at most: a schema may refer to itself.
-MAX_STEPS = 32
+MAX_REFERENCES = 32
 
 #: Characters of a value that a note in a description quotes at most.
 MAX_NOTE = 200
@@ -109,8 +109,8 @@ def find_reference(reference: object, root: object) -> object:
     if not isinstance(reference, str):
         return None
     node = root
-    for step in reference.removeprefix("#/").split("/"):
-        name = step.replace("~1", "/").replace("~0", "~")
+    for segment in reference.removeprefix("#/").split("/"):
+        name = segment.replace("~1", "/").replace("~0", "~")
         node = node.get(name) if isinstance(node, dict) else None
     return node
 
@@ -120,7 +120,7 @@ def resolve(schema: object, root: object) -> object:
 
     A reference to another document is not followed: its schema is returned as it is.
     """
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_REFERENCES):
         reference = schema.get("$ref") if isinstance(schema, dict) else None
         if not isinstance(reference, str) or not reference.startswith("#"):
             return schema
@@ -135,7 +135,7 @@ def types_of(schema: object, root: object) -> tuple[str, ...]:
     """
     types: dict[str, None] = {}
     waiting = [schema]
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_REFERENCES):
         if not waiting:
             break
         node = resolve(waiting.pop(0), root)

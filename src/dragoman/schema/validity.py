@@ -121,14 +121,16 @@ def _remove(schema: Schema, path: tuple[str | int, ...]) -> Schema:
 
 
 def _copy_without(value: object, path: tuple[str | int, ...]) -> object:
-    step, *rest = path
+    segment, *rest = path
     if isinstance(value, dict):
-        kept = {name: inner for name, inner in value.items() if name != step or rest}
-        return kept | {step: _copy_without(value[step], tuple(rest))} if rest and step in value else kept
+        kept = {name: inner for name, inner in value.items() if name != segment or rest}
+        if rest and segment in value:
+            kept[segment] = _copy_without(value[segment], tuple(rest))
+        return kept
     if isinstance(value, list):
-        kept_items = [inner for number, inner in enumerate(value) if number != step or rest]
+        kept_items = [inner for number, inner in enumerate(value) if number != segment or rest]
         return [
-            _copy_without(inner, tuple(rest)) if rest and number == step else inner
+            _copy_without(inner, tuple(rest)) if rest and number == segment else inner
             for number, inner in enumerate(kept_items)
         ]
     return value

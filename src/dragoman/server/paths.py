@@ -9,7 +9,7 @@ from dragoman.dialects.http_api import POST, READ
 from dragoman.dialects.registry import DEFAULT_DIALECT, DIALECTS
 from dragoman.server.client import Scope
 
-#: The member of an ASGI scope with the entry, such as `/claude`, that the path began with.
+#: The key of an ASGI scope with the entry, such as `/claude`, that the path began with.
 ENTRY = "dragoman.entry"
 
 

@@ -13,7 +13,7 @@ from dragoman.peers.forwarding import (
     END,
     ForwardedRequest,
     encode_failure,
-    encode_frame,
+    encode_piece,
     keep_headers,
     read_request,
 )
@@ -37,7 +37,7 @@ class PeerTurns:
         self._open: set[asyncio.Task[object]] = set()
 
     async def handle(self, request: HttpRequest) -> None:
-        """Send the request to the session that waits for it, and its reply as frames."""
+        """Send the request to the session that waits for it, and its reply in pieces."""
         calls = self._gateway.calls
         if not await calls.is_authentic(request.headers):
             raise DragomanError(UNSIGNED.message, failure=UNSIGNED)
@@ -94,7 +94,7 @@ class PeerTurns:
         await client.start(200, reply.headers)
         try:
             async for piece in reply.pieces():
-                await client.ping(encode_frame(piece))
+                await client.ping(encode_piece(piece))
             end = END
         except UpstreamFailed as error:
             end = encode_failure(error.failure)

@@ -176,7 +176,7 @@ def _decompress_gzip(body: bytes, limit: int) -> bytes:
 
 
 def _decompress_deflate(body: bytes, limit: int) -> bytes:
-    """With zlib's frame, as the standard requires, or without, as some clients send it."""
+    """With zlib's header, as the standard requires, or without, as some clients send it."""
     try:
         return _decompress_zlib(body, limit, 15)
     except zlib.error:

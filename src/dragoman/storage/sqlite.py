@@ -92,20 +92,20 @@ class SqliteStorage:
     async def run(self, work: Work[Result], *, locks: Collection[str] = ()) -> Result:
         """See `StateStorage`. A transaction locks the whole file."""
         try:
-            return await self._database.run(_build_step(work))
+            return await self._database.run(_build_job(work))
         except sqlite3.Error as error:
             raise self._map_error(error) from None
 
     async def read(self, work: Work[Result]) -> Result:
         try:
-            return await self._database.read(_build_step(work))
+            return await self._database.read(_build_job(work))
         except sqlite3.Error as error:
             raise self._map_error(error) from None
 
     def run_now(self, work: Work[Result]) -> Result:
         """Like `run`, for callers without an event loop, such as commands."""
         try:
-            return self._database.run_now(_build_step(work))
+            return self._database.run_now(_build_job(work))
         except sqlite3.Error as error:
             raise self._map_error(error) from None
 
@@ -119,5 +119,5 @@ class SqliteStorage:
         self._database.close()
 
 
-def _build_step(work: Work[Result]) -> Callable[[sqlite3.Connection], Result]:
+def _build_job(work: Work[Result]) -> Callable[[sqlite3.Connection], Result]:
     return lambda connection: complete(work(SqliteTransaction(connection)))

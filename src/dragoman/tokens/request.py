@@ -256,7 +256,7 @@ class _PromptCollector:
         )
 
     def sample(self, offset: int = 0) -> PromptSample:
-        """Samples of the texts, in front of which `offset` characters stand.
+        """Samples of the texts, after `offset` other characters.
 
         A sample begins at each multiple of `DISTANCE`, and ends with its text at the latest.
         """

@@ -92,7 +92,7 @@ NAMES = (
 )
 
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_SEGMENT = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 #: Flags of messages: `top` is the system instruction; the others name what `contents` held instead of a
 #: content.
@@ -157,13 +157,13 @@ class NameConverter:
 def restore_snake_names(body: Json, paths: list[str]) -> None:
     """Restore the snake_case of the names at these paths, the innermost first."""
     for path in reversed(paths):
-        *steps, last = [name or int(index) for name, index in _STEP.findall(path)]
+        *segments, last = [name or int(index) for name, index in _SEGMENT.findall(path)]
         place: object = body
-        for step in steps:
-            if isinstance(place, dict) and isinstance(step, str):
-                place = place.get(step)
-            elif isinstance(place, list) and isinstance(step, int) and step < len(place):
-                place = place[step]
+        for segment in segments:
+            if isinstance(place, dict) and isinstance(segment, str):
+                place = place.get(segment)
+            elif isinstance(place, list) and isinstance(segment, int) and segment < len(place):
+                place = place[segment]
             else:
                 place = None
         if isinstance(place, dict) and isinstance(last, str) and CAMEL.get(last) in place:

@@ -22,7 +22,7 @@ from dragoman.wire.fields import encode
 _KNOWN_IN_CALL = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
 _KNOWN_IN_PART = frozenset({"functionCall", "thought", "thoughtSignature"})
 
-_STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
+_SEGMENT = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
 _ESCAPED = re.compile(r"\\(.)")
 
 DEPTH: Final = 100
@@ -88,19 +88,19 @@ class _TextPieces:
 
 def _parse_path(path: str) -> list[str | int] | None:
     """The names and indexes of a path such as `$.a.b[0]`, or None if it is no such path."""
-    steps: list[str | int] = []
+    segments: list[str | int] = []
     position = 1
-    while position < len(path) and len(steps) <= DEPTH:
-        found = _STEP.match(path, position)
+    while position < len(path) and len(segments) <= DEPTH:
+        found = _SEGMENT.match(path, position)
         if found is None:
             return None
         name, index, single, double = found.groups()
         if index is not None:
-            steps.append(int(index))
+            segments.append(int(index))
         else:
-            steps.append(name if name is not None else _ESCAPED.sub(r"\1", single or double or ""))
+            segments.append(name if name is not None else _ESCAPED.sub(r"\1", single or double or ""))
         position = found.end()
-    return steps if path[:1] == "$" and 0 < len(steps) <= DEPTH else None
+    return segments if path[:1] == "$" and 0 < len(segments) <= DEPTH else None
 
 
 class PartialArguments:
@@ -119,30 +119,30 @@ class PartialArguments:
             return False
         item = to_camel(item)
         path = item.get("jsonPath")
-        steps = _parse_path(path) if isinstance(path, str) else None
-        if steps is None:
+        segments = _parse_path(path) if isinstance(path, str) else None
+        if segments is None:
             return False
         for name in ("stringValue", "numberValue", "boolValue"):
             if item.get(name) is not None:
-                return self._store(steps, item[name])
+                return self._store(segments, item[name])
         # An item that will continue and has no value is an empty text; any other is null.
-        return self._store(steps, None if "nullValue" in item or not item.get("willContinue") else "")
+        return self._store(segments, None if "nullValue" in item or not item.get("willContinue") else "")
 
-    def _store(self, steps: list[str | int], value: object) -> bool:
+    def _store(self, segments: list[str | int], value: object) -> bool:
         place: object = self._root
-        for step, following in pairwise(steps):
-            inner = _get(place, step)
+        for segment, following in pairwise(segments):
+            inner = _get(place, segment)
             if not isinstance(inner, dict | list):
                 inner = [] if isinstance(following, int) else {}
-                if not _set(place, step, inner):
+                if not _set(place, segment, inner):
                     return False
             place = inner
         if not isinstance(value, str):
-            return _set(place, steps[-1], value)
-        growing = _get(place, steps[-1])
+            return _set(place, segments[-1], value)
+        growing = _get(place, segments[-1])
         if not isinstance(growing, _TextPieces):
             growing = _TextPieces()
-            if not _set(place, steps[-1], growing):
+            if not _set(place, segments[-1], growing):
                 return False
         growing.pieces.append(value)
         return True
@@ -152,20 +152,20 @@ class PartialArguments:
         return {key: _join_pieces(inner) for key, inner in self._root.items()}
 
 
-def _get(place: object, step: str | int) -> object:
+def _get(place: object, segment: str | int) -> object:
     if isinstance(place, dict):
-        return place.get(step)
-    if isinstance(place, list) and isinstance(step, int) and step < len(place):
-        return place[step]
+        return place.get(segment)
+    if isinstance(place, list) and isinstance(segment, int) and segment < len(place):
+        return place[segment]
     return None
 
 
-def _set(place: object, step: str | int, value: object) -> bool:
-    if isinstance(place, dict) and isinstance(step, str):
-        place[step] = value
+def _set(place: object, segment: str | int, value: object) -> bool:
+    if isinstance(place, dict) and isinstance(segment, str):
+        place[segment] = value
         return True
-    if isinstance(place, list) and isinstance(step, int) and step <= len(place):
-        place[step : step + 1] = [value]
+    if isinstance(place, list) and isinstance(segment, int) and segment <= len(place):
+        place[segment : segment + 1] = [value]
         return True
     return False
 

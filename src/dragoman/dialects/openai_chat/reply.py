@@ -24,21 +24,21 @@ def explode(body: Json) -> Frames:
     """The frames of the stream with the same content as a whole reply. A body without choices is an error."""
     choices = body.get("choices")
     if body.get("error") or not isinstance(choices, list) or not choices:
-        return _frame(_build_error(body))
+        return _build_frame(_build_error(body))
     head = {name: value for name, value in body.items() if name not in REPLY_FIELDS}
     head["object"] = "chat.completion.chunk"
     frames = [
-        _frame({**head, "choices": [piece]})
+        _build_frame({**head, "choices": [piece]})
         for position, choice in enumerate(choices)
         if isinstance(choice, dict)
         for piece in explode_choice(choice, position)
     ]
     if isinstance(body.get("usage"), dict):
-        frames.append(_frame({**head, "choices": [], "usage": body["usage"]}))
+        frames.append(_build_frame({**head, "choices": [], "usage": body["usage"]}))
     return join_frames((*frames, DONE))
 
 
-def _frame(payload: Json) -> Frames:
+def _build_frame(payload: Json) -> Frames:
     return (Frame("", encode(payload, blame=UpstreamProtocolError)),)
 
 

@@ -73,17 +73,17 @@ _PARTS = {"response.content_part": "content_index", "response.reasoning_summary_
 _EVENTS: dict[str, FieldRules] = {
     **{kind: {"response": {**_RESPONSE, **rules}} for kind, rules in _RESPONSES.items()},
     **{
-        f"{base}.{step}": {**_ITEM_EVENT, index: "count", "part": {"type": "text"}}
+        f"{base}.{phase}": {**_ITEM_EVENT, index: "count", "part": {"type": "text"}}
         for base, index in _PARTS.items()
-        for step in ("added", "done")
+        for phase in ("added", "done")
     },
     **{
-        f"{base}.{step}": {
+        f"{base}.{phase}": {
             **{**_ITEM_EVENT, **fields(index, "count"), field: "text"},
             **fields("logprobs" if base == "response.output_text" else "", "list"),
         }
         for base, (_, index, whole) in _TEXTS.items()
-        for step, field in (("delta", "delta"), ("done", whole))
+        for phase, field in (("delta", "delta"), ("done", whole))
     },
     "response.output_item.added": _ITEM,
     "response.output_item.done": _ITEM,
@@ -243,14 +243,14 @@ class ResponsesChecker(StreamChecker):
             self.require(is_done, "the arguments have no done event")
 
     def _check_item_event(self, payload: Json, item: _OpenItem) -> None:
-        base, _, step = self.kind.rpartition(".")
+        base, _, phase = self.kind.rpartition(".")
         part = payload.get("part")
         if base in _TEXTS:
             self._check_text(payload, item, *_TEXTS[base])
         elif isinstance(part, dict):
             parts = item.content if "content_index" in payload else item.summary
             index = payload[_PARTS[base]]
-            check = self._add_part if step == "added" else self._finish_part
+            check = self._add_part if phase == "added" else self._finish_part
             check(item, part, index, parts)
         elif base == "response.output_text.annotation":
             self._add_annotation(payload, item.part)

@@ -207,7 +207,7 @@ _READERS: dict[str, Callable[[Fields], Tool]] = {
 def write_tools(tools: Iterable[Tool], losses: Losses, *, same_dialect: bool) -> list[Extras]:
     """The array of declarations. Neighbours of the same namespace become one entry."""
     entries: list[Extras] = []
-    members: list[Extras] = []
+    functions: list[Extras] = []
     namespace = ""
     for tool in tools:
         written = _write_tool(tool, losses, same_dialect=same_dialect)
@@ -216,18 +216,18 @@ def write_tools(tools: Iterable[Tool], losses: Losses, *, same_dialect: bool) ->
         if not tool.namespace:
             entries.append(written)
         elif tool.namespace == namespace and not (same_dialect and NAMESPACE in tool.extras):
-            members.append(written)
+            functions.append(written)
         else:
-            members = [written]
-            entries.append(_write_namespace(tool, members, same_dialect=same_dialect))
+            functions = [written]
+            entries.append(_write_namespace(tool, functions, same_dialect=same_dialect))
         namespace = tool.namespace
     return entries
 
 
-def _write_namespace(first: Tool, members: list[Extras], *, same_dialect: bool) -> Extras:
+def _write_namespace(first: Tool, functions: list[Extras], *, same_dialect: bool) -> Extras:
     about = get_object(first.extras, NAMESPACE) if same_dialect else {}
     about = about or {"name": first.namespace, "description": ""}
-    return {"type": "namespace", **about, "name": first.namespace, "tools": members}
+    return {"type": "namespace", **about, "name": first.namespace, "tools": functions}
 
 
 def _write_tool(tool: Tool, losses: Losses, *, same_dialect: bool) -> Extras | None:

@@ -63,7 +63,7 @@ class Script(NamedTuple):
         )
 
 
-class _ShellFrame:
+class _CommandList:
     """A list of commands up to its closing character, while it is read."""
 
     __slots__ = ("closer", "in_quotes", "operator", "redirects", "word", "words")
@@ -85,12 +85,12 @@ class _ShellFrame:
 
 
 class ShellReader:
-    """Reads one script. Each open quotation, substitution or group is a frame on a stack."""
+    """Reads one script. Each open quotation, substitution or group is on a stack."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._frames = [_ShellFrame("")]
+        self._open_lists = [_CommandList("")]
         self._commands: list[Command] = []
         self._operators: set[str] = set()
         #: Here-documents that begin at the next line: their end lines, and whether leading tabs are removed.
@@ -100,159 +100,159 @@ class ShellReader:
     def read(self) -> Script:
         """The commands of the script, its operators, and the texts of its here-documents. Called once."""
         while self._at < len(self._text):
-            frame = self._frames[-1]
-            if frame.in_quotes:
-                self._read_quoted(frame)
+            commands = self._open_lists[-1]
+            if commands.in_quotes:
+                self._read_quoted(commands)
             else:
-                self._read_bare(frame)
-        if len(self._frames) > 1 or self._frames[0].in_quotes:
+                self._read_bare(commands)
+        if len(self._open_lists) > 1 or self._open_lists[0].in_quotes:
             self._operators.add(UNCLOSED)
-        for frame in reversed(self._frames):
-            self._end_command(frame)
+        for commands in reversed(self._open_lists):
+            self._end_command(commands)
         return Script(tuple(self._commands), frozenset(self._operators), tuple(self._texts))
 
-    def _read_bare(self, frame: _ShellFrame) -> None:
+    def _read_bare(self, commands: _CommandList) -> None:
         text, at = self._text, self._at
         plain = _PLAIN.match(text, at)
         if plain:
-            frame.add(plain[0])
+            commands.add(plain[0])
             self._at = plain.end()
             return
         character = text[at]
         if character == "'":
-            self._read_single_quoted(frame)
+            self._read_single_quoted(commands)
         elif character == '"':
-            frame.add("")
-            frame.in_quotes = True
+            commands.add("")
+            commands.in_quotes = True
             self._at += 1
         elif character in "\\$`":
-            self._read_special(frame, character)
+            self._read_special(commands, character)
         elif character == "#":
-            if frame.word is None:
+            if commands.word is None:
                 self._skip_to(text.find("\n", at))
             else:
-                frame.add("#")
+                commands.add("#")
                 self._at += 1
         elif operator := _OPERATOR.match(text, at):
-            self._read_operator(frame, operator[0])
+            self._read_operator(commands, operator[0])
         else:
-            self._end_word(frame)
+            self._end_word(commands)
             self._at += 1
 
-    def _read_quoted(self, frame: _ShellFrame) -> None:
+    def _read_quoted(self, commands: _CommandList) -> None:
         plain = _IN_QUOTES.match(self._text, self._at)
         if plain:
-            frame.add(plain[0])
+            commands.add(plain[0])
             self._at = plain.end()
             return
         character = self._text[self._at]
         if character == '"':
-            frame.in_quotes = False
+            commands.in_quotes = False
             self._at += 1
         else:
-            self._read_special(frame, character)
+            self._read_special(commands, character)
 
-    def _read_special(self, frame: _ShellFrame, character: str) -> None:
+    def _read_special(self, commands: _CommandList, character: str) -> None:
         """Read an escape, a substitution, or a plain dollar sign."""
         following = self._text[self._at + 1 : self._at + 2]
         if character == "\\":
-            kept = "\\" if frame.in_quotes and following not in '$`"\\\n' else ""
+            kept = "\\" if commands.in_quotes and following not in '$`"\\\n' else ""
             if following != "\n":
-                frame.add(kept + following)
+                commands.add(kept + following)
             self._at += 2
         elif character == "`":
             self._at += 1
-            if frame.closer == "`":
+            if commands.closer == "`":
                 self._pop()
             else:
-                self._substitute(frame, "`")
+                self._substitute(commands, "`")
         elif following == "(":
             self._at += 2
-            self._substitute(frame, ")")
-        elif following == "'" and not frame.in_quotes:
+            self._substitute(commands, ")")
+        elif following == "'" and not commands.in_quotes:
             self._operators.add(EXPANSION)
             self._at += 1
-            self._read_single_quoted(frame, _ANSI_TEXT)
+            self._read_single_quoted(commands, _ANSI_TEXT)
         else:
             if following.isalnum() or following in tuple("_{@*#?!$-"):
                 self._operators.add(EXPANSION)
-            frame.add("$")
+            commands.add("$")
             self._at += 1
 
-    def _read_single_quoted(self, frame: _ShellFrame, body: re.Pattern[str] | None = None) -> None:
+    def _read_single_quoted(self, commands: _CommandList, body: re.Pattern[str] | None = None) -> None:
         start = self._at + 1
         found = body.match(self._text, start) if body else None
         end = found.end() if found else self._text.find("'", start)
         if end < 0 or end >= len(self._text):
             self._operators.add(UNCLOSED)
             end = len(self._text)
-        frame.add(self._text[start:end])
+        commands.add(self._text[start:end])
         self._at = end + 1
 
-    def _read_operator(self, frame: _ShellFrame, operator: str) -> None:
+    def _read_operator(self, commands: _CommandList, operator: str) -> None:
         self._at += len(operator)
         if operator in REDIRECTIONS:
-            self._read_redirection(frame, operator)
+            self._read_redirection(commands, operator)
             return
-        self._end_command(frame)
+        self._end_command(commands)
         if operator == "(":
             self._push(")")
         elif operator == ")":
-            if frame.closer == ")":
+            if commands.closer == ")":
                 self._pop()
         elif operator == "\n":
             self._skip_documents()
         else:
             self._operators.add(operator)
 
-    def _read_redirection(self, frame: _ShellFrame, operator: str) -> None:
+    def _read_redirection(self, commands: _CommandList, operator: str) -> None:
         if operator in ("<", ">") and self._text.startswith("(", self._at):
             self._at += 1
-            self._substitute(frame, ")")
+            self._substitute(commands, ")")
             return
-        if frame.word is not None and "".join(frame.word).isdigit():
+        if commands.word is not None and "".join(commands.word).isdigit():
             # The number of a stream belongs to the redirection.
-            frame.word = None
-        self._end_word(frame)
+            commands.word = None
+        self._end_word(commands)
         self._operators.add(operator)
-        frame.operator = operator
+        commands.operator = operator
 
-    def _substitute(self, frame: _ShellFrame, closer: str) -> None:
+    def _substitute(self, commands: _CommandList, closer: str) -> None:
         """Read inner commands; their output is an unknown part of the current word."""
         self._operators.add(EXPANSION)
-        frame.add("")
+        commands.add("")
         self._push(closer)
 
     def _push(self, closer: str) -> None:
-        if len(self._frames) < MAX_NESTING:
-            self._frames.append(_ShellFrame(closer))
+        if len(self._open_lists) < MAX_NESTING:
+            self._open_lists.append(_CommandList(closer))
         else:
             self._operators.add(UNCLOSED)
 
     def _pop(self) -> None:
-        self._end_command(self._frames.pop())
+        self._end_command(self._open_lists.pop())
 
-    def _end_word(self, frame: _ShellFrame) -> None:
-        if frame.word is None:
+    def _end_word(self, commands: _CommandList) -> None:
+        if commands.word is None:
             return
-        word = "".join(frame.word)
-        frame.word = None
-        if not frame.operator:
-            frame.words.append(word)
+        word = "".join(commands.word)
+        commands.word = None
+        if not commands.operator:
+            commands.words.append(word)
             return
-        if frame.operator in ("<<", "<<-"):
-            self._documents.append((word, frame.operator == "<<-"))
-        frame.redirects.append(Redirect(frame.operator, word))
-        frame.operator = ""
+        if commands.operator in ("<<", "<<-"):
+            self._documents.append((word, commands.operator == "<<-"))
+        commands.redirects.append(Redirect(commands.operator, word))
+        commands.operator = ""
 
-    def _end_command(self, frame: _ShellFrame) -> None:
-        self._end_word(frame)
-        if frame.operator:
-            frame.redirects.append(Redirect(frame.operator, ""))
-            frame.operator = ""
-        if frame.words or frame.redirects:
-            self._commands.append(Command(tuple(frame.words), tuple(frame.redirects)))
-            frame.words, frame.redirects = [], []
+    def _end_command(self, commands: _CommandList) -> None:
+        self._end_word(commands)
+        if commands.operator:
+            commands.redirects.append(Redirect(commands.operator, ""))
+            commands.operator = ""
+        if commands.words or commands.redirects:
+            self._commands.append(Command(tuple(commands.words), tuple(commands.redirects)))
+            commands.words, commands.redirects = [], []
 
     def _skip_documents(self) -> None:
         for ending, indented in self._documents:

@@ -183,7 +183,7 @@ def build_plan(family: str, *, has_tools: bool) -> SearchPlan:
 
 
 def _call_candidates(known: FamilyFormat, *, has_tools: bool, auto: bool) -> list[MarkerCandidate]:
-    """The candidates for calls. Markers that frame other things too count without declared tools."""
+    """The candidates for calls. Markers that enclose other things too count without declared tools."""
     return [
         MarkerCandidate(
             family=known.name,

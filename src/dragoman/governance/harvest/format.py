@@ -151,7 +151,7 @@ def constant_reader(outcome: ReaderOutcome) -> FormatReader:
 
 
 def framing_openers(*tokens: str) -> tuple[Opener, ...]:
-    """Openers of tokens that only frame a message of a named family: they are removed from its text."""
+    """Openers of tokens that only enclose a message of a named family: they are removed from its text."""
     return tuple(Opener(token, constant_reader(Framing()), "A", auto=False, frames=True) for token in tokens)
 
 

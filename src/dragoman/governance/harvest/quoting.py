@@ -14,7 +14,7 @@ _SPECIAL = re.compile(rf"`+|~+|[{SIGNIFICANT}]")
 _NOT_LINE_START = re.compile(r"[^\s*+\-\d.)]")
 _NOT_BLANK = re.compile(r"\S")
 _BEFORE_AN_OPENING_QUOTE = frozenset(" \t\r\n([{:=,")
-#: The same, or the end of a tag in front of the answer.
+#: The same, or the end of a tag before the answer.
 _BEFORE_A_LONE_QUOTE = _BEFORE_AN_OPENING_QUOTE | {">"}
 _LONE_QUOTES = frozenset("'\u2018«„")
 #: A call right behind one of these on its line is part of a diff, a list, a heading or a table.
@@ -43,8 +43,8 @@ _OWN = re.compile(
     "answer|arg_key|arg_value|final|function|function_calls?|invoke|param|parameter|reasoning|response|s"
     "|think|thinking|thought|tools?|tool_calls?|tool_sep|toolcall"
 )
-#: Without brackets: tags that end reasoning, and tokens that frame an answer. The answer begins behind them.
-_FRAME = re.compile(r"/(?:\w+:)?(?:think|thinking|thought|reasoning)(?::\w+)?|[|\uff5c][^<>]*[|\uff5c]")
+#: Without brackets: tags that end reasoning, and tokens around an answer. The answer begins behind them.
+_ANSWER_EDGE = re.compile(r"/(?:\w+:)?(?:think|thinking|thought|reasoning)(?::\w+)?|[|\uff5c][^<>]*[|\uff5c]")
 
 
 class _MarkupTracker:
@@ -96,7 +96,7 @@ class _MarkupTracker:
         self._tag = None
         if found := _TAG.fullmatch(tag):
             self._close_element_tag(found)
-        return not self.is_open and _FRAME.fullmatch(tag) is not None
+        return not self.is_open and _ANSWER_EDGE.fullmatch(tag) is not None
 
     def _close_element_tag(self, found: re.Match[str]) -> None:
         if found[3]:
@@ -150,7 +150,7 @@ class QuoteTracker:
         self._quote = False
         self._block = False
         self._line_start = True
-        #: Whether only blanks stand between this place and what frames the answer.
+        #: Whether only blanks stand between this place and what encloses the answer.
         self._begins_answer = False
         #: A run of backticks or tildes that may still grow, and whether it began its line.
         self._run: tuple[str, int, bool] | None = None

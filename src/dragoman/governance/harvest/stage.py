@@ -1,4 +1,4 @@
-"""The step on reply events that turns calls and reasoning written as text into calls and reasoning.
+"""The stage that turns calls and reasoning written as text into calls and reasoning.
 
 Each text block of the reply has its own scanner. A structured call from the server ends the harvest: what was
 found stays, and the rest is text. A harvested call leaves as a whole, as soon as it is complete.

@@ -21,7 +21,7 @@ BEHIND: Final = "behind a value"
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _FENCE = re.compile(r"```[\w+-]{0,20}[ \t]*+|~~~[\w+-]{0,20}[ \t]*+")
-#: Tags and tokens that frame a call in a model's own text: `</tool_call>`, `<|im_end|>`, `[/TOOL_CALLS]`.
+#: Tags and tokens that enclose a call in a model's own text: `</tool_call>`, `<|im_end|>`, `[/TOOL_CALLS]`.
 MARKER = re.compile(
     r"</?[A-Za-z_][\w:.-]{0,60}>|<\|[\w:.-]{1,60}\|?>|<[\w:.-]{1,60}\|>"
     r"|<\uff5c[^<>\uff5c\r\n]{1,60}\uff5c>|\[/?[A-Z][A-Z_]{2,30}\]"

@@ -109,14 +109,14 @@ def _write_stream(answer: EmbeddedAnswer, model: str, created: int) -> Iterator[
         head["usage"] = None
     deltas = list(_write_deltas(answer))
     for delta in deltas[: len(deltas) // 2] if answer.cut else deltas:
-        yield _frame({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        yield _write_event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
     if answer.cut == "error":
-        yield _frame({"error": FAILURE})
+        yield _write_event({"error": FAILURE})
     if answer.cut:
         return
-    yield _frame({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": answer.finish}]})
+    yield _write_event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": answer.finish}]})
     if answer.reports_usage:
-        yield _frame({**head, "choices": [], "usage": _write_usage(answer)})
+        yield _write_event({**head, "choices": [], "usage": _write_usage(answer)})
     yield b"data: [DONE]\n\n"
 
 
@@ -133,7 +133,7 @@ def _write_deltas(answer: EmbeddedAnswer) -> Iterator[Json]:
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
-def _frame(value: object) -> bytes:
+def _write_event(value: object) -> bytes:
     return b"data: " + msgspec.json.encode(value) + b"\n\n"
 
 

@@ -23,7 +23,7 @@ from dragoman.upstream.port import UpstreamReply, UpstreamRequest
 _VERSION_END = re.compile(r"/v\d+[a-z]*\d*(/openai)?$")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~\x80-\xff]*")
-#: zlib's window size and frame, by content encoding.
+#: zlib's window size and header format, by content encoding.
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 47}
 MAX_STATUS = 599
 #: Bytes that one step of decompression may produce.

@@ -104,7 +104,7 @@ _ARGUMENT = "<|open|>argument "
 _ARGUMENT_END = "<|close|>argument<|sep|>"
 _OBJECT = "<|open|>json "
 _OBJECT_END = "<|close|>json<|sep|>"
-#: Tokens that frame the whole message.
+#: Tokens that enclose the whole message.
 _KIMI_FRAMES = (
     "<|open|>message<|sep|>",
     "<|close|>message<|sep|>",
