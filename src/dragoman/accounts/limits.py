@@ -60,6 +60,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def counts_cost(self) -> bool:
         return bool(self.cost_per_day or self.cost_per_month)
 
+    @property
+    def counts_sessions(self) -> bool:
+        """Whether there is a limit of a session or of a sub-agent."""
+        return bool(
+            self.tokens_per_session
+            or self.cost_per_session
+            or self.tokens_per_sub_agent
+            or self.cost_per_sub_agent
+        )
+
 
 NO_LIMITS = Limits()
 

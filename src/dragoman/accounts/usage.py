@@ -63,6 +63,11 @@ class ExchangeUsage:
         #: The budgets of the key before this exchange. `reserve` sets them.
         self.budgets: tuple[BudgetUse, ...] = ()
 
+    @property
+    def has_limits(self) -> bool:
+        """Whether the exchange needs a reservation."""
+        return self._caller.limits.has_any
+
     async def check_model(self, model: str) -> None:
         """Raise if the key is no longer valid or does not allow the model."""
         if self._caller is ANONYMOUS:

@@ -11,10 +11,15 @@ from dragoman.config.model import Config
 from dragoman.config.provider import Provider
 from dragoman.gateway_tools.toolbox import Toolbox, build_toolbox
 from dragoman.prompts.rules import compile_prompts
+from dragoman.routing.choose import RouteChoice, choose
 from dragoman.routing.rules import compile_rules
 from dragoman.steps.selection import StepSelection
 from dragoman.telemetry.redaction import Redactor
 from dragoman.upstream.port import Upstream
+
+#: Choices by the model's name, and characters of such a name. Bounded, because clients choose the names.
+MAX_CHOICES = 1000
+MAX_NAME = 200
 
 
 class ProviderHandle:
@@ -74,6 +79,7 @@ class ConfigSnapshot:
         #: The number of exchanges that began with this snapshot and have not ended.
         self.open = 0
         self._is_released = False
+        self._choices: dict[str, RouteChoice] = {}
         kept = earlier.handles if earlier else {}
         self.handles: Mapping[str, ProviderHandle] = {
             name: kept[name]
@@ -88,6 +94,17 @@ class ConfigSnapshot:
         )
         for shared in self._list_shared():
             shared.snapshots += 1
+
+    def choose(self, model: str) -> RouteChoice:
+        """The targets of a model's name. Raises `ModelNotFound` if there are none."""
+        choice = self._choices.get(model)
+        if choice is None:
+            choice = choose(self.config, model)
+            if len(self._choices) >= MAX_CHOICES:
+                self._choices.clear()
+            if len(model) <= MAX_NAME:
+                self._choices[model] = choice
+        return choice
 
     def release(self) -> list[ProviderHandle | Toolbox]:
         """Give up what snapshots share. Returns what no other snapshot uses: the caller closes it."""

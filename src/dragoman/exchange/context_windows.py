@@ -21,13 +21,20 @@ from dragoman.tokens.tokenizers import find_tokenizer
 BYTES_PER_TOKEN = 2
 
 
+def may_overflow(config: Config, plan: RequestPlan, targets: Sequence[TargetName]) -> bool:
+    """Whether the body is so large that the window of a target may not hold the request."""
+    size = len(plan.body)
+    for target in targets:
+        if 0 < _find_window(config.providers[target.provider], target, plan) * BYTES_PER_TOKEN < size:
+            return True
+    return False
+
+
 def find_fitting_targets(
     config: Config, plan: RequestPlan, targets: Sequence[TargetName]
 ) -> tuple[TargetName, ...]:
     """The targets without those that certainly cannot hold the request. Raises if none is left."""
     windows = {target: _find_window(config.providers[target.provider], target, plan) for target in targets}
-    if not any(0 < window * BYTES_PER_TOKEN < len(plan.body) for window in windows.values()):
-        return tuple(targets)
     try:
         request = plan.request
     except DragomanError:

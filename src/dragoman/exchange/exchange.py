@@ -24,10 +24,16 @@ from dragoman.exchange.selection import (
     choose_targets,
     compute,
     fit_targets,
+    needs_session,
     order_targets,
 )
 from dragoman.exchange.sender import ResponseSender
-from dragoman.exchange.sessions import check_session_limits, count_session
+from dragoman.exchange.sessions import (
+    NO_SESSION_LIMITS,
+    check_session_limits,
+    count_session,
+    find_session_limits,
+)
 from dragoman.exchange.tap import start_tap
 from dragoman.exchange.target_requests import TargetRequestBuilder
 from dragoman.exchange.tools import ExchangeTools
@@ -100,12 +106,16 @@ class Exchange:
         """Answer the client in any case. Raises only a cancellation that came from outside."""
         self._task = asyncio.current_task()
         self._gateway.watchdogs.add(self._watchdog)
+        self._snapshot.open += 1
         try:
-            with self._gateway.use(self._snapshot):
-                await self._answer_or_refuse()
+            try:
+                await self._answer()
+            except DragomanError as error:
+                await self._refuse(error.failure)
         except asyncio.CancelledError:
             await self._handle_cancellation()
         finally:
+            self._gateway.leave(self._snapshot)
             self._close()
 
     def abandon(self) -> None:
@@ -139,36 +149,51 @@ class Exchange:
             outcome = build_outcome(self.record, self._watchdog.received)
             self.record.used, self.record.cost = self._usage.settle(outcome)
 
-    async def _answer_or_refuse(self) -> None:
-        try:
-            await self._answer()
-        except DragomanError as error:
-            await self._refuse(error.failure)
-
     async def _answer(self) -> None:
+        """Choose the targets, reserve what the request may use, and call the targets.
+
+        Most requests need few of the checks here. A check that is not needed must not cost a coroutine.
+        """
         gateway, snapshot, plan, record = self._gateway, self._snapshot, self._plan, self.record
         await compute(plan.body, plan.peek)
         record.model, record.stream = plan.model, plan.stream
-        await self._usage.check_model(plan.model)
-        choice = self._choice or await choose_targets(gateway, snapshot, plan, record)
-        if choice.tag:
-            # The client chose the target by a tag in its prompt, so its key must allow it.
-            await self._usage.check_model(choice.tag)
-        record.route, record.has_alternatives = choice.route.match, len(choice.targets) > 1
-        start_tap(gateway.recorder, record, plan, choice.route, self._sender)
+        if self._caller is not ANONYMOUS:
+            await self._usage.check_model(plan.model)
+        choice = await self._choose()
+        route = choice.route
+        record.route, record.has_alternatives = route.match, len(choice.targets) > 1
+        start_tap(gateway.recorder, record, plan, route, self._sender)
         if choice.answer:
             return await self._answer_here(choice.answer)
         if snapshot.prompts:
             await compute(plan.body, partial(change_prompt, gateway, snapshot, plan, record, choice))
-        await check_session_limits(snapshot.config, choice.route, gateway.sessions, plan, record)
-        self._healer.is_on = choice.route.heal
-        await gateway.learned.load()
-        targets = await fit_targets(snapshot.config, plan, choice)
-        await self._reserve(targets, calls=2 if choice.route.hedge else 1)
-        target_keys, session = await order_targets(
-            gateway, snapshot, plan, choice.route, targets, self._loop.time()
-        )
-        return await self._try_targets(target_keys, self._build_context(choice, session))
+        session_limits = find_session_limits(snapshot.config, route)
+        if session_limits != NO_SESSION_LIMITS or self._caller.limits.counts_sessions:
+            await check_session_limits(session_limits, gateway.sessions, plan, record)
+        self._healer.is_on = route.heal
+        if not gateway.learned.is_loaded:
+            await gateway.learned.load()
+        targets, session, now = await fit_targets(snapshot.config, plan, choice), 0, self._loop.time()
+        if needs_session(snapshot, route, targets):
+            target_keys, session = await order_targets(gateway, snapshot, plan, route, targets, now)
+        else:
+            target_keys = gateway.health.order_targets(targets, snapshot.keys, session, now)
+        context = self._build_context(choice, session)
+        if self._usage.has_limits:
+            await self._reserve(targets, target_keys[0].target, context)
+        return await self._try_targets(target_keys, context)
+
+    async def _choose(self) -> RouteChoice:
+        """The targets of the request, by the rules and the model's name."""
+        if self._choice is not None:
+            return self._choice
+        if not self._snapshot.rules:
+            return self._snapshot.choose(self._plan.model)
+        choice = await choose_targets(self._gateway, self._snapshot, self._plan, self.record)
+        if choice.tag:
+            # The client chose the target by a tag in its prompt, so its key must allow it.
+            await self._usage.check_model(choice.tag)
+        return choice
 
     def _build_context(self, choice: RouteChoice, session: int) -> TrialContext:
         return TrialContext(
@@ -196,13 +221,39 @@ class Exchange:
         else:
             await self._sender.respond(answer.build_body())
 
-    async def _reserve(self, targets: Sequence[TargetName], calls: int) -> None:
-        """Reserve what the request may use. The key's rate limits become response headers in any case."""
+    async def _reserve(self, targets: Sequence[TargetName], first: TargetName, context: TrialContext) -> None:
+        """Reserve what the request may use. Meanwhile the request for the first target is built.
+
+        Nothing is sent before the reservation is stored. A refusal counts more than an error of the request.
+        The key's rate limits become response headers in any case.
+        """
+        calls = 2 if context.choice.route.hedge else 1
+        estimate = partial(self._usage.estimate, lambda: self._plan.request, targets, calls)
+        request = await compute(self._plan.body, estimate)
+        interventions = self.record.interventions.copy()
         try:
-            estimate = partial(self._usage.estimate, lambda: self._plan.request, targets, calls)
-            await self._usage.reserve(await compute(self._plan.body, estimate))
+            # A cancellation cancels both: a reservation that is stored nevertheless is given back.
+            results = await asyncio.gather(
+                self._usage.reserve(request), self._build_early(first, context), return_exceptions=True
+            )
         finally:
             self._sender.set_limits(self._usage.rate_limits, self._usage.budgets, self._gateway.clock())
+        reserved, built = results
+        if reserved is not None:
+            # The request is not sent, so what was changed in it does not matter.
+            self.record.interventions = interventions
+            raise reserved
+        if isinstance(built, BaseException):
+            raise built
+
+    async def _build_early(self, target: TargetName, context: TrialContext) -> None:
+        """Build a request while its reservation is being stored."""
+        # Tools may call other servers, which must not happen before the reservation is stored.
+        if self._tools is None:
+            # Two steps of the loop start the transaction: building may occupy the loop for a while.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            await context.find_request(target)
 
     async def _try_targets(self, target_keys: list[TargetKey], context: TrialContext) -> None:
         """Call the targets in order, each with its keys, until one answers. Raises if none does."""

@@ -112,9 +112,13 @@ class Gateway:
         try:
             yield
         finally:
-            snapshot.open -= 1
-            if snapshot is not self.snapshot and not snapshot.open:
-                self._release(snapshot)
+            self.leave(snapshot)
+
+    def leave(self, snapshot: ConfigSnapshot) -> None:
+        """End the use of a snapshot, whose `open` was increased by one."""
+        snapshot.open -= 1
+        if snapshot is not self.snapshot and not snapshot.open:
+            self._release(snapshot)
 
     async def close(self) -> None:
         """End everything that the gateway owns, after its last exchange. Waits for pending writes."""

@@ -99,6 +99,11 @@ class InterventionLog:
         #: Whether any target of this exchange has governance.
         self.is_governed = False
 
+    def copy(self) -> "InterventionLog":
+        copied = InterventionLog()
+        copied._kept, copied.left_out, copied.is_governed = [*self._kept], self.left_out, self.is_governed
+        return copied
+
     def __iter__(self) -> Iterator[LoggedIntervention]:
         return iter(self._kept)
 

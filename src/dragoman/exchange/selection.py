@@ -20,14 +20,14 @@ from dragoman.config.model import Config, Route
 from dragoman.config.provider import TargetName
 from dragoman.config.rules import Rule
 from dragoman.exchange.config_snapshot import ConfigSnapshot
-from dragoman.exchange.context_windows import BYTES_PER_TOKEN, find_fitting_targets
+from dragoman.exchange.context_windows import BYTES_PER_TOKEN, find_fitting_targets, may_overflow
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import ClientProtocolError, DragomanError
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.prompts.rules import apply_prompts
-from dragoman.routing.choose import RouteChoice, apply_rule, choose, find_direct_target
+from dragoman.routing.choose import RouteChoice, apply_rule, find_direct_target
 from dragoman.routing.health import TargetKey
 from dragoman.routing.rules import find_match
 from dragoman.routing.traits import RequestTraits
@@ -63,9 +63,7 @@ def build_traits(config: Config, plan: RequestPlan, key: str, clock: Callable[[]
 async def choose_targets(
     gateway: Gateway, snapshot: ConfigSnapshot, plan: RequestPlan, record: ExchangeRecord
 ) -> RouteChoice:
-    """The targets of the request of an exchange. Without rules only the model's name decides."""
-    if not snapshot.rules:
-        return choose(snapshot.config, plan.model)
+    """The targets of the request of an exchange, by the rules and the model's name."""
     traits = build_traits(snapshot.config, plan, record.caller.name, gateway.clock)
     choice = await select_route(snapshot, plan, traits)
     if snapshot.has_roles:
@@ -90,7 +88,7 @@ async def select_route(snapshot: ConfigSnapshot, plan: RequestPlan, traits: Requ
         choice = await _apply(config, rule, plan, traits)
         if choice is not None:
             return choice
-    return choose(config, plan.model)
+    return snapshot.choose(plan.model)
 
 
 def change_prompt(
@@ -186,11 +184,25 @@ def load_function(function: str, config_path: str) -> RuleFunction:
 async def fit_targets(config: Config, plan: RequestPlan, choice: RouteChoice) -> tuple[TargetName, ...]:
     """The targets whose window can hold the request, else those for long requests. Raises if none can."""
     try:
-        return await compute(plan.body, partial(find_fitting_targets, config, plan, choice.targets))
+        return await _fit(config, plan, choice.targets)
     except ClientProtocolError as error:
         if error.failure.kind != "context_overflow" or not choice.route.on_overflow:
             raise
-    return await compute(plan.body, partial(find_fitting_targets, config, plan, choice.route.on_overflow))
+    return await _fit(config, plan, choice.route.on_overflow)
+
+
+async def _fit(config: Config, plan: RequestPlan, targets: tuple[TargetName, ...]) -> tuple[TargetName, ...]:
+    if not may_overflow(config, plan, targets):
+        return targets
+    return await compute(plan.body, partial(find_fitting_targets, config, plan, targets))
+
+
+def needs_session(snapshot: ConfigSnapshot, route: Route, targets: Sequence[TargetName]) -> bool:
+    """Whether the order of the targets or of their keys depends on the session."""
+    if route.order != "listed" and len(targets) > 1:
+        return True
+    keys = snapshot.keys
+    return any(keys[target.provider] > 1 for target in targets)
 
 
 async def order_targets(

@@ -6,7 +6,6 @@ import msgspec
 
 from dragoman.accounts.estimates import build_amount
 from dragoman.accounts.keys import Caller
-from dragoman.accounts.limits import list_session_limits
 from dragoman.accounts.session_limits import (
     SessionBook,
     SessionExchange,
@@ -50,15 +49,16 @@ def count_session(book: SessionBook, record: ExchangeRecord) -> None:
     )
 
 
-async def check_session_limits(
-    config: Config, route: Route, book: SessionBook, plan: RequestPlan, record: ExchangeRecord
-) -> None:
-    """Raise `SessionStopped` if a limit of the session refuses the request. Most gateways have no limits."""
+def find_session_limits(config: Config, route: Route) -> SessionLimits:
+    """The limits of the sessions that use this route."""
     limits = config.session_limits
-    if route.session_limits:
-        limits = msgspec.structs.replace(limits, **route.session_limits)
-    if limits == NO_SESSION_LIMITS and not list_session_limits(record.caller.limits):
-        return
+    return msgspec.structs.replace(limits, **route.session_limits) if route.session_limits else limits
+
+
+async def check_session_limits(
+    limits: SessionLimits, book: SessionBook, plan: RequestPlan, record: ExchangeRecord
+) -> None:
+    """Raise `SessionStopped` if a limit of the session refuses the request."""
     identity = record.identity
     key = build_session_key(record.caller, identity)
     if key is not None:

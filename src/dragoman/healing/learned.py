@@ -96,6 +96,10 @@ class LearnedFacts:
         self._loading: asyncio.Task[None] | None = None
         self._writes: set[asyncio.Task[None]] = set()
 
+    @property
+    def is_loaded(self) -> bool:
+        return self._loading is not None and self._loading.done()
+
     async def load(self) -> None:
         """Read the file, once. Without a file there is nothing to read."""
         if self._loading is None:
