@@ -1,4 +1,4 @@
-"""The class of a request: the chores of each agent are told from the user's work."""
+"""The class of a request: background requests of each agent are distinguished from the user's work."""
 
 from pathlib import Path
 from typing import Any

@@ -228,8 +228,8 @@ def test_gemini_cli_shortens_old_outputs_before_the_window_is_full(
 @pytest.mark.parametrize("name", list(AGENTS))
 def test_no_agent_gets_limits_that_are_not_known(name: str) -> None:
     launch = launch_limited(name, "local/unknown")
-    told = " ".join((*launch.environment, *launch.environment.values(), *launch.arguments))
-    told += " ".join(launch.files.values())
+    content = " ".join((*launch.environment, *launch.environment.values(), *launch.arguments))
+    content += " ".join(launch.files.values())
     names = (
         "MAX_CONTEXT",
         "MAX_OUTPUT",
@@ -238,7 +238,7 @@ def test_no_agent_gets_limits_that_are_not_known(name: str) -> None:
         "compressionThreshold",
         "GEMINI_EXP",
     )
-    assert not [each for each in names if each in told]
+    assert not [each for each in names if each in content]
     if name == "opencode":
         models = msgspec.json.decode(launch.environment["OPENCODE_CONFIG_CONTENT"])["provider"]["dragoman"]
         assert models["models"]["local/unknown"] == {"name": "local/unknown"}

@@ -135,9 +135,9 @@ def test_run_uses_the_gateway_of_its_own_project(home: Path) -> None:
     port = free_port()
     folder = project(home, "a", port)
     with serving(folder, home):
-        seen, told = run_agent(folder, home)
+        seen, output = run_agent(folder, home)
     assert seen == {"url": f"http://127.0.0.1:{port}", "models": ["a"]}
-    assert f"gateway: http://127.0.0.1:{port} ({folder / 'dragoman.toml'})\n" in told
+    assert f"gateway: http://127.0.0.1:{port} ({folder / 'dragoman.toml'})\n" in output
 
 
 @pytest.mark.rule("M2")
@@ -154,8 +154,8 @@ target = "embedded/it"
 """
     (folder / "dragoman.toml").write_text(text, "utf-8")
     with serving(folder, home):
-        _, told = run_agent(folder, home)
-    assert told == (
+        _, output = run_agent(folder, home)
+    assert output == (
         "Claude Code: claude-opus-5-5 -> embedded/it (32,768 tokens of context), "
         f"gateway: http://127.0.0.1:{port} ({folder / 'dragoman.toml'})\n"
     )
@@ -166,10 +166,10 @@ def test_run_does_not_use_the_gateway_of_another_project(home: Path) -> None:
     port = free_port()
     first, second = project(home, "a", port), project(home, "b", port)
     with serving(first, home):
-        seen, told = run_agent(second, home)
+        seen, output = run_agent(second, home)
     assert seen["models"] == ["b"]
-    assert f"http://127.0.0.1:{port} belongs to another configuration" in told
-    assert f"--url http://127.0.0.1:{port}" in told
+    assert f"http://127.0.0.1:{port} belongs to another configuration" in output
+    assert f"--url http://127.0.0.1:{port}" in output
 
 
 @pytest.mark.rule("M2")
@@ -271,8 +271,8 @@ def test_an_interactive_agent_ends_with_the_command_that_resumes_it(home: Path) 
 
 
 def test_a_run_without_a_terminal_ends_without_that_line(home: Path) -> None:
-    _, told = run_agent(project(home, "a", free_port()), home)
-    assert "resume" not in told
+    _, output = run_agent(project(home, "a", free_port()), home)
+    assert "resume" not in output
 
 
 @pytest.mark.rule("M4")
@@ -289,5 +289,5 @@ match = "*"
 target = "ollama/qwen3:8b"
 """
         (folder / "dragoman.toml").write_text(text, "utf-8")
-        _, told = run_agent(folder, home)
-    assert "Claude Code: qwen3:8b -> ollama/qwen3:8b (24,576 tokens of context)" in told
+        _, output = run_agent(folder, home)
+    assert "Claude Code: qwen3:8b -> ollama/qwen3:8b (24,576 tokens of context)" in output

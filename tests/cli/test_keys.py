@@ -34,9 +34,9 @@ def test_a_key_is_printed_once_and_alone_on_standard_output(tmp_path: Path) -> N
     assert "not shown again" in outcome.err
     key = outcome.out.strip()
     for command in (("list",), ("list", "--json"), ("show", "ci"), ("show", "ci", "--json")):
-        told = dragoman(tmp_path, "keys", *command)
-        assert key[:10] in told.out
-        assert key not in told.out + told.err
+        printed = dragoman(tmp_path, "keys", *command)
+        assert key[:10] in printed.out
+        assert key not in printed.out + printed.err
     assert stat.S_IMODE((tmp_path / STATE).stat().st_mode) == 0o600
 
 
@@ -47,10 +47,10 @@ def test_the_terms_of_a_key_are_what_was_asked_for(tmp_path: Path) -> None:
         *("--tpm", "100k", "--tokens-per-day", "2M", "--cost-per-day", "2.50", "--cost-per-month", "$40"),
         *("--cost-per-session", "3", "--tokens-per-sub-agent", "50k"),
     )
-    told = shown(tmp_path, "ci")
-    assert told["models"] == ["claude-*", "local/*"]
-    assert told["expires"] == datetime(2099, 12, 31, tzinfo=UTC).timestamp()
-    assert told["limits"] == {
+    details = shown(tmp_path, "ci")
+    assert details["models"] == ["claude-*", "local/*"]
+    assert details["expires"] == datetime(2099, 12, 31, tzinfo=UTC).timestamp()
+    assert details["limits"] == {
         "requests_per_minute": 60,
         "tokens_per_minute": 100_000,
         "tokens_per_day": 2_000_000,
@@ -72,14 +72,14 @@ def test_the_terms_of_a_key_are_what_was_asked_for(tmp_path: Path) -> None:
 def test_terms_are_changed_one_at_a_time(tmp_path: Path) -> None:
     created(tmp_path, "ci", "--rpm", "5", "--models", "a", "--expires", "30d")
     assert dragoman(tmp_path, "keys", "change", "ci", "--rpm", "0", "--tpm", "7").code == 0
-    told = shown(tmp_path, "ci")
-    assert told["models"] == ["a"]
-    assert told["expires"]
-    assert msgspec.convert(told["limits"], dict[str, int | None])["requests_per_minute"] is None
-    assert msgspec.convert(told["limits"], dict[str, int | None])["tokens_per_minute"] == 7
+    details = shown(tmp_path, "ci")
+    assert details["models"] == ["a"]
+    assert details["expires"]
+    assert msgspec.convert(details["limits"], dict[str, int | None])["requests_per_minute"] is None
+    assert msgspec.convert(details["limits"], dict[str, int | None])["tokens_per_minute"] == 7
     dragoman(tmp_path, "keys", "change", "ci", "--expires", "0d", "--models", "*")
-    told = shown(tmp_path, "ci")
-    assert (told["expires"], told["models"]) == (None, ["*"])
+    details = shown(tmp_path, "ci")
+    assert (details["expires"], details["models"]) == (None, ["*"])
 
 
 def test_a_rotated_key_is_another_one_under_the_same_name(tmp_path: Path) -> None:
@@ -179,10 +179,10 @@ def test_usage_is_a_table_with_a_total(used: Path) -> None:
 
 
 def test_usage_can_be_cut_off_at_a_date_and_summed_up_by_several(used: Path) -> None:
-    told = msgspec.json.decode(
+    counts = msgspec.json.decode(
         dragoman(used, "usage", "--by", "provider", "--by", "model", "--since", "1d", "--json").out
     )
-    assert [(each["provider"], each["model"], each["requests"], each["cost_usd"]) for each in told] == [
+    assert [(each["provider"], each["model"], each["requests"], each["cost_usd"]) for each in counts] == [
         ("local", "=HYPERLINK(1)", 1, 0.0),
         ("openai", "gpt", 3, 1.5),
     ]

@@ -39,13 +39,13 @@ def folder(tmp_path: Path) -> Path:
 def test_every_fact_is_reported_with_its_source(folder: Path) -> None:
     outcome = dragoman(folder, "models", "show", "deepseek/deepseek-v4-pro")
     lines = [line.split() for line in outcome.out.splitlines()]
-    told = {line[0]: " ".join(line[1:3]) for line in lines[1:]}
+    rows = {line[0]: " ".join(line[1:3]) for line in lines[1:]}
     assert outcome.code == 0
-    assert told["images"] == "true config,"
-    assert told["replay_reasoning"] == "true preset"
-    assert told["context_tokens"] == "1_000_000 catalogue"
-    assert told["stop_limit"] == "2 learned,"
-    assert "system" not in told
+    assert rows["images"] == "true config,"
+    assert rows["replay_reasoning"] == "true preset"
+    assert rows["context_tokens"] == "1_000_000 catalogue"
+    assert rows["stop_limit"] == "2 learned,"
+    assert "system" not in rows
 
 
 def test_a_source_of_higher_precedence_names_the_one_it_overrules(folder: Path) -> None:
@@ -61,10 +61,10 @@ def test_facts_of_the_dialect_are_reported_if_wanted(folder: Path) -> None:
 
 def test_programs_get_the_same_as_json(folder: Path) -> None:
     outcome = dragoman(folder, "models", "show", "deepseek/deepseek-v4-pro", "--json")
-    (told,) = msgspec.json.decode(outcome.out)["targets"]
-    assert told["target"] == "deepseek/deepseek-v4-pro"
-    assert told["facts"]["images"] == {"value": True, "source": "config"}
-    assert told["facts"]["stop_limit"] == {"value": 2, "source": "learned"}
+    (target,) = msgspec.json.decode(outcome.out)["targets"]
+    assert target["target"] == "deepseek/deepseek-v4-pro"
+    assert target["facts"]["images"] == {"value": True, "source": "config"}
+    assert target["facts"]["stop_limit"] == {"value": 2, "source": "learned"}
 
 
 def test_an_unknown_model_is_reported_as_unknown(folder: Path) -> None:
@@ -119,15 +119,15 @@ def test_a_fact_that_a_refusal_proved_is_shown_with_the_refusal_and_its_date(fol
     storage.run_now(lambda transaction: write_learned_facts(transaction, facts))
     storage.close_now()
     outcome = dragoman(folder, "models", "show", "deepseek/deepseek-v4-pro", "--json")
-    (told,) = msgspec.json.decode(outcome.out)["targets"]
+    (shown,) = msgspec.json.decode(outcome.out)["targets"]
     date = datetime.fromtimestamp(now, UTC).date()
     source = f'refusal of {date}: "max_tokens is too large"'
-    assert told["facts"]["max_output_tokens"] == {"value": 4096, "source": source}
-    assert "seed" not in told["facts"]["sampling"]["value"]
-    assert "temperature" in told["facts"]["sampling"]["value"]
+    assert shown["facts"]["max_output_tokens"] == {"value": 4096, "source": source}
+    assert "seed" not in shown["facts"]["sampling"]["value"]
+    assert "temperature" in shown["facts"]["sampling"]["value"]
     # The configuration takes precedence, and the other fact has ended.
-    assert told["facts"]["images"]["source"] == "config"
-    assert told["facts"].get("audio", {}).get("source") != source
+    assert shown["facts"]["images"]["source"] == "config"
+    assert shown["facts"].get("audio", {}).get("source") != source
 
 
 GOVERNED = """\

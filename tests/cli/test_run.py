@@ -86,11 +86,11 @@ def test_an_agent_runs_against_a_gateway_that_lives_as_long_as_it(folder: Path) 
         ANTHROPIC_API_KEY="mine",
     )
     assert outcome.code == 0, outcome.err
-    told = msgspec.json.decode(outcome.out)
-    assert told["text"] == "marigold"
-    assert told["arguments"][0] == "--settings"
-    assert told["arguments"][2:] == ["-p", "--flag"]
-    assert told["key"] is None
+    printed = msgspec.json.decode(outcome.out)
+    assert printed["text"] == "marigold"
+    assert printed["arguments"][0] == "--settings"
+    assert printed["arguments"][2:] == ["-p", "--flag"]
+    assert printed["key"] is None
     assert "exchange" in (folder / "log.txt").read_text("utf-8")
     assert "(no configuration: the embedded model answers)" in outcome.err
 
@@ -145,8 +145,8 @@ def test_the_status_finds_the_gateway_of_an_agent(folder: Path) -> None:
 
 
 def test_an_agent_is_not_given_the_operators_token(folder: Path) -> None:
-    told = "#!/bin/sh\nenv\n"
-    (folder / "bin" / "claude").write_text(told, "utf-8")
+    script = "#!/bin/sh\nenv\n"
+    (folder / "bin" / "claude").write_text(script, "utf-8")
     token = "token-of-the-operator"
     outcome = dragoman(folder, "run", "claude", PATH=path_of(folder), DRAGOMAN_ADMIN_TOKEN=token, KEPT="yes")
     assert "KEPT=yes" in outcome.out

@@ -1,4 +1,4 @@
-"""`dragoman sessions` against a gateway in a process of its own, and what it makes of what it is told."""
+"""`dragoman sessions` against a gateway in a process of its own, and how it prints the answers."""
 
 from pathlib import Path
 
@@ -53,8 +53,8 @@ def test_a_session_is_shown_with_its_calls_and_every_decision() -> None:
 def test_a_gateway_without_sessions_reports_it(tmp_path: Path, words: tuple[str, str]) -> None:
     with gateway(tmp_path):
         assert dragoman(tmp_path, "sessions", "list").out == "no sessions\n"
-        told = msgspec.json.decode(dragoman(tmp_path, "sessions", "list", "--json").out)
-        assert told == {"sessions": [], "counts": {}}
+        listing = msgspec.json.decode(dragoman(tmp_path, "sessions", "list", "--json").out)
+        assert listing == {"sessions": [], "counts": {}}
         refused = dragoman(tmp_path, "sessions", *words)
     assert refused.code == 2
     assert "there is no such session" in refused.err

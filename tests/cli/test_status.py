@@ -75,8 +75,8 @@ def test_the_status_finds_the_gateway_wherever_it_listens(folder: Path) -> None:
             "",
             "no open exchanges",
         ]
-        told = msgspec.json.decode(dragoman(folder, "status", "--json").out)
-        assert told["config"]["path"] == str(folder / "dragoman.toml")
+        report = msgspec.json.decode(dragoman(folder, "status", "--json").out)
+        assert report["config"]["path"] == str(folder / "dragoman.toml")
     state = folder / ".local" / "state" / "dragoman"
     assert [path.name for path in state.iterdir() if path.name.startswith("gateway")] == []
 
@@ -191,7 +191,7 @@ def test_traces_without_their_packages_are_refused_with_the_next_step(folder: Pa
 
 
 def test_the_status_for_people_reports_everything_that_matters() -> None:
-    told = {
+    report = {
         "gateway": {"version": "1.2", "state": "closing", "uptime": 12_000},
         "config": {
             "path": "dragoman.toml",
@@ -242,7 +242,7 @@ def test_the_status_for_people_reports_everything_that_matters() -> None:
         "sessions": {"claude": {"live": 3, "parked": 1, "timed_out": 2, "evicted": 0}, "idle": {"live": 0}},
         "records": {"record": "meta", "file": "", "written": 5, "lost": 2, "error": "disk full"},
     }
-    lines = [line.replace("\x1b[0m", "") for line in format_status(told, "http://here", 1100.0)]
+    lines = [line.replace("\x1b[0m", "") for line in format_status(report, "http://here", 1100.0)]
     text = "\n".join(lines)
     assert "dragoman 1.2 at http://here, up 3 h 20 min, shutting down" in text
     assert "read 1 min 40 s ago" in text

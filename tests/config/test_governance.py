@@ -177,14 +177,14 @@ def test_what_is_wrong_is_reported_with_its_line_and_the_nearest_spelling(
 ) -> None:
     text = f"{LOCAL}{ROUTE}{heading}\n{table}\n"
     place = "routes[0]" if "routes" in heading else "providers.local"
-    told, advice = refusal(text)
-    assert told.startswith(f"dragoman.toml, line {line}: {place}.governance.{message}")
+    error, advice = refusal(text)
+    assert error.startswith(f"dragoman.toml, line {line}: {place}.governance.{message}")
     assert hint in advice
 
 
 def test_a_governance_that_is_no_table_is_refused() -> None:
-    told, _ = refusal(LOCAL + ROUTE + 'governance = "hold"\n')
-    assert told == 'dragoman.toml, line 7: routes[0].governance: expected a table, got "hold"'
+    error, _ = refusal(LOCAL + ROUTE + 'governance = "hold"\n')
+    assert error == 'dragoman.toml, line 7: routes[0].governance: expected a table, got "hold"'
 
 
 def test_rules_can_be_tables_of_their_own() -> None:

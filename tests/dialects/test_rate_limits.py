@@ -66,7 +66,7 @@ def test_the_number_of_headers_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "seconds"),
+    ("header", "seconds"),
     [
         ("Fri, 15 Jan 2027 08:00:07 GMT", "7"),
         ("Fri, 15 Jan 2027 07:00:00 GMT", "0"),
@@ -76,8 +76,8 @@ def test_the_number_of_headers_is_bounded() -> None:
         ("Fri, 99 Jan 2027 08:00:07 GMT", "Fri, 99 Jan 2027 08:00:07 GMT"),
     ],
 )
-def test_a_date_to_come_back_at_is_reported_in_seconds(told: str, seconds: str) -> None:
-    assert with_retry_seconds({"retry-after": told, "a": "b"}, NOW) == {"retry-after": seconds, "a": "b"}
+def test_a_date_to_come_back_at_is_reported_in_seconds(header: str, seconds: str) -> None:
+    assert with_retry_seconds({"retry-after": header, "a": "b"}, NOW) == {"retry-after": seconds, "a": "b"}
 
 
 def test_no_date_is_made_up() -> None:

@@ -1,4 +1,4 @@
-"""Scripted models with one defect each. All are the embedded model underneath, which does what it is told."""
+"""Scripted models with one defect each. All wrap the embedded model, which follows its instructions."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

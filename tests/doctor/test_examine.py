@@ -33,7 +33,7 @@ def examined(upstream: Scripted, **options: Any) -> Examination:
 
 
 def deviating(found: Examination) -> dict[str, State]:
-    """What is not simply fine. That a Chat server is not sent reasoning it did not ask for is always told."""
+    """The findings that are not passed checks, without the one that every Chat server has (reasoning)."""
     return {
         finding.name: finding.state
         for finding in found.findings
@@ -331,9 +331,9 @@ def test_a_model_that_does_not_answer_at_all_is_not_asked_further() -> None:
 
 
 def test_progress_is_reported_probe_by_probe() -> None:
-    told: list[str] = []
-    examined(Scripted(), progress=told.append)
-    assert told == [probe.name for probe in PROBES]
+    reported: list[str] = []
+    examined(Scripted(), progress=reported.append)
+    assert reported == [probe.name for probe in PROBES]
 
 
 def test_the_embedded_model_can_be_examined_too() -> None:

@@ -105,9 +105,9 @@ FAMILIES = by_family()
 
 
 def is_plain(slip: Slip) -> bool:
-    """Whether the call is found without being told which family writes it."""
-    said = slip(Wish("search", "query", "ls"))
-    return any(isinstance(block, ToolCall) for block in harvested("auto", [said.text]).blocks)
+    """Whether the call is found without a configured family."""
+    reply = slip(Wish("search", "query", "ls"))
+    return any(isinstance(block, ToolCall) for block in harvested("auto", [reply.text]).blocks)
 
 
 PLAIN = [family for family, slip in FAMILIES.items() if is_plain(slip)]
@@ -223,7 +223,7 @@ def test_a_denied_command_never_runs_and_the_model_goes_on(
     assert "deleted" not in done.trail
 
 
-@pytest.mark.parametrize("name", [*SLIPS, "told"])
+@pytest.mark.parametrize("name", [*SLIPS, "named_family"])
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 def test_without_governance_each_slip_alone_spoils_the_job(
     environment: Environment, model: BadModel, agent: Client, name: str, tmp_path: Path

@@ -1,4 +1,4 @@
-"""Upstreams that go wrong in every known way: the client recovers or is told the truth, and nobody hangs.
+"""Upstreams that go wrong in every known way: the client recovers or gets an error, and no request hangs.
 
 Each test plays one fault to every client dialect with every upstream dialect at the same time, in the
 translating lane and, where both sides speak the same, in the forwarding lane too.

@@ -1,4 +1,4 @@
-"""The command that users run: it listens when it says so, and stops when it is told to."""
+"""The command that users run: it accepts requests once it prints its address, and stops at a signal."""
 
 from pathlib import Path
 

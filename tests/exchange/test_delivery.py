@@ -1,4 +1,4 @@
-"""What the client is told while it waits, when a reply breaks off, and when there is none."""
+"""What the client receives while it waits, when a reply breaks off, and when there is none."""
 
 import asyncio
 from collections.abc import Callable, Mapping

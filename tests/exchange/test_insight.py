@@ -1,4 +1,4 @@
-"""What is told about an exchange: in its headers and its log line; and what never is."""
+"""What headers and the log line of an exchange contain, and what they never contain."""
 
 import msgspec
 import pytest

@@ -81,8 +81,8 @@ def test_a_file_id_goes_where_the_same_vendor_stores_the_file(source: str, targe
     is_shared = (source, target) == ("openai_chat", "openai_responses")
     assert ids == (["file_1", "file_1"] if is_shared else [])
     assert losses == ([] if is_shared else ["here: the file is stored with another vendor"])
-    told, losses = fitted(asked, target, shared_files=[source])
-    assert [block.file_id for block in _list_media(told)] == ["file_1", "file_1"]
+    fitted_request, losses = fitted(asked, target, shared_files=[source])
+    assert [block.file_id for block in _list_media(fitted_request)] == ["file_1", "file_1"]
     assert losses == []
 
 

@@ -220,7 +220,7 @@ async def faults_of(seed: str, gateway: Running) -> list[str]:
         return [f"{name} no answer"]
     status, body, is_complete = answers.statuses[0], answers.bodies[0], answers.are_complete[0]
     if status != 200 or not streams:
-        # An upstream's own 500 is told as one, in the client's words; a fault of ours would be plain text.
+        # An upstream's own 500 is passed on in the client's dialect; a fault of ours would be plain text.
         return [] if is_object(body) else [f"{name} status {status}, {body[:80]!r}"]
     if upstream == client:
         # Bytes of its own dialect go on as they are; they only have to end.

@@ -122,7 +122,7 @@ def test_a_region_is_named_and_the_same_question_is_asked_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ({"image": 2, "question": "?"}, "a number from 1 to 1"),
         ({"image": "1", "question": "?"}, "a number from 1 to 1"),
@@ -130,10 +130,10 @@ def test_a_region_is_named_and_the_same_question_is_asked_once() -> None:
         ({"image": 1, "question": "?", "region": {"left": 1}}, "left, top, width and height"),
     ],
 )
-def test_wrong_arguments_are_named(arguments: dict[str, object], told: str) -> None:
+def test_wrong_arguments_are_named(arguments: dict[str, object], expected: str) -> None:
     rounds: list[list[ToolCall | Text]] = [[look(1, **arguments)], [Text(text="So.")]]
     _, blind, seeing = run_blind(shown_picture("anthropic"), *rounds)
-    assert told in str(texts_of_results(read_asked("openai_chat", blind.calls[1])))
+    assert expected in str(texts_of_results(read_asked("openai_chat", blind.calls[1])))
     assert not seeing.calls
 
 
@@ -150,10 +150,10 @@ def test_a_model_that_sees_gets_the_picture_itself() -> None:
 
 def test_the_table_needs_a_target() -> None:
     text = '[providers.up]\ndialect = "openai_chat"\nbase_url = "http://127.0.0.1:9/v1"\n[tools.image]\n'
-    for more, told in (
+    for more, expected in (
         ("", "expected `target`"),
         ('target = "up"\n', "expected `target`"),
         ('target = "x/y"\n', "no provider"),
     ):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=expected):
             load(text + more, "dragoman.toml", {})

@@ -254,18 +254,18 @@ def ask_with(
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "expected"),
     [
         (ToolFailed("no such page"), "Error: no such page."),
         (KeyError("internal detail"), "Error: the tool failed (KeyError)."),
         (TimeoutError(), "Error: the tool took too long."),
     ],
 )
-def test_a_failure_is_an_error_for_the_model(failure: Exception, told: str) -> None:
+def test_a_failure_is_an_error_for_the_model(failure: Exception, expected: str) -> None:
     text, request, _ = ask_with(LookUp(failure), [call(NAME, 1)], [Text(text="Sorry.")])
     assert text == "Sorry."
     (result,) = texts_of_results(request)
-    assert told in result
+    assert expected in result
     assert "internal detail" not in result
 
 

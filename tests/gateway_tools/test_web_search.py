@@ -352,7 +352,7 @@ PROVIDER = '[providers.up]\ndialect = "openai_chat"\nbase_url = "http://127.0.0.
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "expected"),
     [
         ('[tools.web_search]\naddress = "http://127.0.0.1:1"\n', "expected `engine`"),
         ('[tools.web_search]\nengine = "searxng"\n', "needs `address`"),
@@ -361,10 +361,10 @@ PROVIDER = '[providers.up]\ndialect = "openai_chat"\nbase_url = "http://127.0.0.
         ('[tools.web_search]\nengine = "bing"\n', '"bing"'),
     ],
 )
-def test_mistakes_in_the_file_are_named(table: str, told: str) -> None:
+def test_mistakes_in_the_file_are_named(table: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(PROVIDER + table, "dragoman.toml", {})
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_the_tables_build_the_tools() -> None:

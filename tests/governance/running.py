@@ -1,4 +1,4 @@
-"""Running governance on replies: what goes out, and what is told about it."""
+"""Running governance on replies: the events that leave, and the interventions that are reported."""
 
 from collections.abc import Sequence
 
@@ -37,14 +37,14 @@ class RecordedInterventions(list[Intervention]):
 
 
 def gate(
-    told: RecordedInterventions | None = None,
+    reported: RecordedInterventions | None = None,
     *,
     mode: str = "hold",
     tools: Sequence[DeclaredTool] = (SHELL, ANY),
     **settings: object,
 ) -> HoldStage:
     governance = read_governance({"tools": mode, **settings})
-    return HoldStage(governance, tools, report=RecordedInterventions() if told is None else told)
+    return HoldStage(governance, tools, report=RecordedInterventions() if reported is None else reported)
 
 
 def a_call(*pieces: str, tool: str = "any", index: int = 0, call_id: str = "") -> list[ReplyEvent]:

@@ -1,4 +1,4 @@
-"""Doubled calls go out once; calls of undeclared tools are told."""
+"""Repeated calls are sent once; calls of undeclared tools are reported."""
 
 import pytest
 from hypothesis import given, settings
@@ -27,8 +27,8 @@ from tests.governance.running import RecordedInterventions, a_call
 LIMIT = 100_000
 
 
-def dedupe(told: RecordedInterventions | None = None, limit: int = LIMIT) -> DedupeStage:
-    return DedupeStage(RecordedInterventions() if told is None else told, limit=limit)
+def dedupe(reported: RecordedInterventions | None = None, limit: int = LIMIT) -> DedupeStage:
+    return DedupeStage(RecordedInterventions() if reported is None else reported, limit=limit)
 
 
 def arguments_of(events: list[ReplyEvent]) -> list[str]:
@@ -36,7 +36,7 @@ def arguments_of(events: list[ReplyEvent]) -> list[str]:
 
 
 def test_a_call_that_repeats_the_one_before_is_left_out() -> None:
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     events = reply_of(
         block(0, Text(text=""), "so"),
         a_call('{"a":', "1}", index=1),
@@ -44,9 +44,9 @@ def test_a_call_that_repeats_the_one_before_is_left_out() -> None:
         a_call('{"a":2}', index=3),
         cause="tool_calls",
     )
-    out = through([dedupe(told)], events)
+    out = through([dedupe(reported)], events)
     assert [call.id for call in calls_in(out)] == ["call_1", "call_3"]
-    (only,) = told
+    (only,) = reported
     assert (only.kind, only.tool, only.detail, only.before, only.after) == (
         "dedupe",
         "any",
@@ -62,15 +62,15 @@ def test_a_call_that_comes_three_times_goes_out_once() -> None:
 
 
 def test_calls_of_one_id_that_state_the_same_are_one_call() -> None:
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     events = reply_of(
         a_call('{"a":1}', call_id="x"),
         a_call('{"b":1}', index=1),
         a_call('{"a":1}', index=2, call_id="x"),
         cause="tool_calls",
     )
-    assert len(calls_in(through([dedupe(told)], events))) == 2
-    assert [each.detail for each in told] == [("id",)]
+    assert len(calls_in(through([dedupe(reported)], events))) == 2
+    assert [each.detail for each in reported] == [("id",)]
 
 
 @pytest.mark.parametrize(
@@ -154,10 +154,10 @@ def test_a_failed_reply_takes_the_waiting_call_along() -> None:
 @settings(max_examples=100)
 def test_replies_without_doubles_stay_what_they_were(events: list[ReplyEvent]) -> None:
     # Ids are made from the block's number, so no two calls have one; names and arguments rarely agree.
-    told = RecordedInterventions()
-    out = through([dedupe(told)], events)
-    assert told or fold(out).ending == fold(events).ending
-    if not told and not isinstance(events[-1], ReplyFailed):
+    reported = RecordedInterventions()
+    out = through([dedupe(reported)], events)
+    assert reported or fold(out).ending == fold(events).ending
+    if not reported and not isinstance(events[-1], ReplyFailed):
         blocks = fold(out).blocks
         assert sorted(map(repr, blocks)) == sorted(map(repr, fold(events).blocks))
 
@@ -212,21 +212,21 @@ READ = DeclaredTool("Read", None)
 
 @pytest.mark.parametrize("name", ["read", "READ", "rEaD"])
 def test_a_name_that_differs_in_case_means_the_declared_tool(name: str) -> None:
-    told = RecordedInterventions()
-    stage = ToolNameStage([READ, DeclaredTool("Write")], told)
+    reported = RecordedInterventions()
+    stage = ToolNameStage([READ, DeclaredTool("Write")], reported)
     (call,) = calls_in(through([stage], reply_of(a_call("{}", tool=name), cause="tool_calls")))
     assert call.name == "Read"
-    assert [(each.kind, each.tool, each.ok) for each in told] == [("rename", "Read", True)]
+    assert [(each.kind, each.tool, each.ok) for each in reported] == [("rename", "Read", True)]
 
 
 @pytest.mark.rule("C19")
 @pytest.mark.parametrize("name", ["Reed", "Read ", "functions.Read", "", "write"])
 def test_any_other_name_goes_out_as_it_is_and_is_reported(name: str) -> None:
-    told = RecordedInterventions()
-    stage = ToolNameStage([READ, DeclaredTool("Write"), DeclaredTool("WRITE")], told)
+    reported = RecordedInterventions()
+    stage = ToolNameStage([READ, DeclaredTool("Write"), DeclaredTool("WRITE")], reported)
     events = reply_of(a_call("{}", tool=name), cause="tool_calls")
     assert through([stage], events) == events
-    assert [(each.kind, each.tool, each.ok) for each in told] == [("undeclared", name, False)]
+    assert [(each.kind, each.tool, each.ok) for each in reported] == [("undeclared", name, False)]
 
 
 @pytest.mark.parametrize(
@@ -238,10 +238,10 @@ def test_any_other_name_goes_out_as_it_is_and_is_reported(name: str) -> None:
     ],
 )
 def test_declared_tools_and_those_declared_elsewhere_are_left_alone(call: ToolCall) -> None:
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     opened = BlockOpened(0, call)
-    assert ToolNameStage([READ], told).feed(opened) == [opened]
-    assert told == []
+    assert ToolNameStage([READ], reported).feed(opened) == [opened]
+    assert reported == []
 
 
 @given(events=replies())

@@ -1,4 +1,4 @@
-"""Calls leave the gate whole and parseable, or told as what they are."""
+"""Held calls are sent complete and valid, or marked as what they are."""
 
 import msgspec
 import pytest
@@ -78,10 +78,10 @@ def begun(index: int) -> ArgumentsDelta:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("text", ['{"a":1}', '{ "a" : 1.10, "b":"\\u00e9" }\n', "{}", "", '{"a":[1,2]}'])
 def test_what_is_json_goes_out_to_the_byte(mode: str, text: str) -> None:
-    told = RecordedInterventions()
-    assert arguments_after(gate(told, mode=mode), text) == text
-    assert arguments_after(gate(told, mode=mode), *text) == text
-    assert set(told.kinds) <= {"hold"}
+    reported = RecordedInterventions()
+    assert arguments_after(gate(reported, mode=mode), text) == text
+    assert arguments_after(gate(reported, mode=mode), *text) == text
+    assert set(reported.kinds) <= {"hold"}
 
 
 @pytest.mark.rule("G10")
@@ -97,13 +97,13 @@ def test_arguments_of_white_space_alone_are_none(mode: str, tool: str) -> None:
 @pytest.mark.parametrize(("text", "meant"), MALFORMED)
 def test_what_is_nearly_json_becomes_what_was_meant(mode: str, text: str, meant: dict[str, object]) -> None:
     for pieces in ([text], list(text), [text[:9], text[9:]]):
-        told = RecordedInterventions()
-        after = arguments_after(gate(told, mode=mode), *pieces, tool="shell")
+        reported = RecordedInterventions()
+        after = arguments_after(gate(reported, mode=mode), *pieces, tool="shell")
         assert msgspec.json.decode(after) == meant
-        assert told.kinds == ["hold", "repair"]
-        assert told[1].tool == "shell"
-        assert told[1].detail
-        assert (told[1].before, told[1].after) == (len(text), len(after))
+        assert reported.kinds == ["hold", "repair"]
+        assert reported[1].tool == "shell"
+        assert reported[1].detail
+        assert (reported[1].before, reported[1].after) == (len(text), len(after))
 
 
 @pytest.mark.rule("R81", "C17", "G11")
@@ -201,11 +201,11 @@ def test_in_auto_nothing_goes_out_that_may_have_to_change(pieces: list[str], sen
 @pytest.mark.rule("R80", "R84", "C15")
 @pytest.mark.parametrize("mode", MODES)
 def test_what_cannot_be_mended_is_shown_in_an_object(mode: str) -> None:
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     raw = "run the tests, please ]["
-    after = msgspec.json.decode(arguments_after(gate(told, mode=mode), *raw))
+    after = msgspec.json.decode(arguments_after(gate(reported, mode=mode), *raw))
     assert after == {"text": raw}
-    (last,) = told
+    (last,) = reported
     assert (last.kind, last.ok, last.reason) == ("unrepairable", False, "parse_failed")
     assert last.before == len(raw)
 
@@ -221,20 +221,20 @@ def test_the_member_that_shows_raw_arguments_is_none_of_the_tools_own() -> None:
 @pytest.mark.rule("R84", "C15")
 @pytest.mark.parametrize("mode", MODES)
 def test_by_choice_the_reply_fails_instead(mode: str) -> None:
-    told = RecordedInterventions()
-    stage = gate(told, mode=mode, on_unrepairable="error")
+    reported = RecordedInterventions()
+    stage = gate(reported, mode=mode, on_unrepairable="error")
     out = through([stage], reply_of(a_call("][ what"), block(1, Text(text=""), "more"), cause="tool_calls"))
     assert out[-1] == ReplyFailed("failed", UNREPAIRABLE)
     assert UNREPAIRABLE.http_status == 502
-    assert told.kinds == ["unrepairable"]
+    assert reported.kinds == ["unrepairable"]
 
 
 @pytest.mark.rule("C15")
 @pytest.mark.parametrize("mode", MODES)
 def test_by_choice_arguments_beyond_repair_go_out_raw(mode: str) -> None:
-    told = RecordedInterventions()
-    assert arguments_after(gate(told, mode=mode, on_unrepairable="raw"), "][ what") == "][ what"
-    assert told.kinds == ["unrepairable"]
+    reported = RecordedInterventions()
+    assert arguments_after(gate(reported, mode=mode, on_unrepairable="raw"), "][ what") == "][ what"
+    assert reported.kinds == ["unrepairable"]
 
 
 @pytest.mark.rule("C16")
@@ -258,11 +258,11 @@ def test_half_a_value_that_went_out_is_never_closed() -> None:
     "text", ["{'command': 'rm -rf /ho", '{"command": "rm -rf /ho', '{"command": "ls"', "{'command': 'ls'}"]
 )
 def test_a_call_that_was_cut_off_is_never_mended(mode: str, cause: StopCause, text: str) -> None:
-    told = RecordedInterventions()
-    (call,) = calls_in(through([gate(told, mode=mode)], reply_of(a_call(*text), cause=cause)))
+    reported = RecordedInterventions()
+    (call,) = calls_in(through([gate(reported, mode=mode)], reply_of(a_call(*text), cause=cause)))
     assert call.arguments == text
     assert parse_object(call.arguments) is None
-    assert [(each.kind, each.ok, each.reason) for each in told] == [("unrepairable", False, TRUNCATED)]
+    assert [(each.kind, each.ok, each.reason) for each in reported] == [("unrepairable", False, TRUNCATED)]
 
 
 ALL_GIVEN = DeclaredTool(
@@ -283,12 +283,12 @@ def test_a_call_that_was_cut_off_gets_its_last_bracket_only_if_nothing_is_missin
 @pytest.mark.rule("R81")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_call_that_was_cut_off_before_its_arguments_is_no_call_without_arguments(mode: str) -> None:
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     for pieces in ([], ["  "]):
         events = reply_of(a_call(*pieces, tool="shell"), cause="length")
-        (call,) = calls_in(through([gate(told, mode=mode)], events))
+        (call,) = calls_in(through([gate(reported, mode=mode)], events))
         assert parse_object(call.arguments) is None
-    assert [(each.kind, each.reason) for each in told] == [("unrepairable", TRUNCATED)] * 2
+    assert [(each.kind, each.reason) for each in reported] == [("unrepairable", TRUNCATED)] * 2
     (without,) = calls_in(through([gate(mode=mode)], reply_of(a_call(tool="any"), cause="length")))
     assert without.arguments == ""
 
@@ -296,10 +296,12 @@ def test_a_call_that_was_cut_off_before_its_arguments_is_no_call_without_argumen
 @pytest.mark.rule("R81")
 @pytest.mark.parametrize("mode", MODES)
 def test_no_arguments_are_none_if_the_model_was_done(mode: str) -> None:
-    told = RecordedInterventions()
-    (call,) = calls_in(through([gate(told, mode=mode)], reply_of(a_call(tool="shell"), cause="tool_calls")))
+    reported = RecordedInterventions()
+    (call,) = calls_in(
+        through([gate(reported, mode=mode)], reply_of(a_call(tool="shell"), cause="tool_calls"))
+    )
     assert call.arguments == ""
-    assert all(each.ok for each in told)
+    assert all(each.ok for each in reported)
 
 
 @pytest.mark.rule("R81")
@@ -317,12 +319,12 @@ def test_a_call_that_others_follow_was_not_cut_off(mode: str) -> None:
 @pytest.mark.parametrize("text", ["{'command': 'rm -rf /ho", "{'command': 'ls'}"])
 def test_a_reply_that_fails_leaves_its_calls_unfinished(mode: str, ending: FailedEnding, text: str) -> None:
     failed = ReplyFailed(ending, Failure(kind="server", message="gone"))
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     for events in (a_call(*text)[:-1], a_call(*text)):
-        out = through([gate(told, mode=mode)], [ReplyStarted(), *events, failed])
+        out = through([gate(reported, mode=mode)], [ReplyStarted(), *events, failed])
         opened = [BlockOpened(0, ToolCall(id="call_0", name="any")), begun(0)]
         assert out == [ReplyStarted(), *(opened if mode == "auto" else []), failed]
-    assert [(each.kind, each.ok) for each in told] == [("hold", False), ("hold", False)]
+    assert [(each.kind, each.ok) for each in reported] == [("hold", False), ("hold", False)]
 
 
 @pytest.mark.rule("R81")
@@ -354,10 +356,10 @@ def test_without_repair_calls_are_only_joined(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_may_be_held_is_bounded(mode: str) -> None:
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     text = "{'a': '" + "é" * 600 + "', b: 1}"
-    assert arguments_after(gate(told, mode=mode, hold_bytes=1024), *text) == text
-    assert [(each.kind, each.ok) for each in told] == [("hold", False)]
+    assert arguments_after(gate(reported, mode=mode, hold_bytes=1024), *text) == text
+    assert [(each.kind, each.ok) for each in reported] == [("hold", False)]
 
 
 def test_many_calls_share_what_may_be_held() -> None:
@@ -371,23 +373,23 @@ def test_many_calls_share_what_may_be_held() -> None:
 @pytest.mark.rule("R85")
 def test_time_that_a_call_was_held_is_reported_and_bounded() -> None:
     now = 100.0
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     governance = read_governance({"tools": "hold", "hold_seconds": 5})
-    stage = HoldStage(governance, [], report=told, clock=lambda: now)
+    stage = HoldStage(governance, [], report=reported, clock=lambda: now)
     stage.feed(BlockOpened(0, ToolCall(id="1", name="any")))
     now = 104.0
     assert stage.feed(ArgumentsDelta(0, '{"a":')) == []
     now = 106.0
     assert stage.feed(ArgumentsDelta(0, "1}")) == [whole(0, '{"a":1}', "1")]
     assert stage.feed(BlockClosed(0)) == [BlockClosed(0)]
-    assert [(each.kind, each.held, each.ok) for each in told] == [("hold", 6.0, False)]
+    assert [(each.kind, each.held, each.ok) for each in reported] == [("hold", 6.0, False)]
 
 
 def test_time_passes_while_nothing_comes() -> None:
     now = 100.0
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     governance = read_governance({"tools": "hold", "hold_seconds": 5})
-    stage = HoldStage(governance, [], report=told, clock=lambda: now)
+    stage = HoldStage(governance, [], report=reported, clock=lambda: now)
     fed(stage, [BlockOpened(0, ToolCall(id="1", name="any")), ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)])
     fed(stage, [BlockOpened(1, ToolCall(id="2", name="any")), ArgumentsDelta(1, '{"a":')])
     assert stage.take_overdue() == []
@@ -395,7 +397,7 @@ def test_time_passes_while_nothing_comes() -> None:
     assert stage.take_overdue() == [whole(1, '{"a":', "2")]
     assert stage.take_overdue() == []
     assert stage.feed(ArgumentsDelta(1, "1}")) == [ArgumentsDelta(1, "1}")]
-    assert [each.reason for each in told if not each.ok] == ["held for as long as allowed"]
+    assert [each.reason for each in reported if not each.ok] == ["held for as long as allowed"]
 
 
 def test_a_call_that_waits_for_the_ending_goes_as_it_is_when_time_is_up() -> None:
@@ -491,9 +493,9 @@ def test_sound_replies_stay_what_they_were(value: dict[str, object], mode: str) 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("text", ["{'command': 'rm -rf /ho", '{"command": "rm -rf /ho', '{"command": "ls"'])
 def test_an_ending_without_a_cause_may_have_cut_a_call_off(mode: str, text: str) -> None:
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     *events, _ = reply_of(a_call(*text), cause="tool_calls")
-    out = through([gate(told, mode=mode)], [*events, ReplyFinished(cause="tool_calls", implied=True)])
+    out = through([gate(reported, mode=mode)], [*events, ReplyFinished(cause="tool_calls", implied=True)])
     assert [call.arguments for call in calls_in(out)] == [text]
     assert out[-1] == ReplyFinished(cause="length", implied=True)
-    assert [(each.kind, each.reason) for each in told] == [("unrepairable", TRUNCATED)]
+    assert [(each.kind, each.reason) for each in reported] == [("unrepairable", TRUNCATED)]

@@ -32,7 +32,7 @@ EVERYTHING: dict[str, object] = {
 
 def stages_of(
     governance: Governance,
-    told: RecordedInterventions | None = None,
+    reported: RecordedInterventions | None = None,
     *,
     streams: bool = True,
     exit_name: str = "",
@@ -41,7 +41,7 @@ def stages_of(
         governance,
         (SHELL, ANY),
         ids=IdSource("seed"),
-        report=RecordedInterventions() if told is None else told,
+        report=RecordedInterventions() if reported is None else reported,
         streams=streams,
         exit_name=exit_name,
     )
@@ -70,31 +70,31 @@ def test_everything_has_its_place() -> None:
 
 @pytest.mark.rule("R74", "R80", "R90")
 def test_a_bad_models_calls_arrive_whole_once_and_by_their_right_names() -> None:
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     events = reply_of(
         block(0, Text(text=""), "Let me look."),
         a_call("{'command': 'ls',}", tool="Shell", index=1),
         a_call('{"command": "ls"', tool="shell", index=2),
         cause="tool_calls",
     )
-    out = through(stages_of(read_governance({**EVERYTHING, "harvest": "off"}), told), events)
+    out = through(stages_of(read_governance({**EVERYTHING, "harvest": "off"}), reported), events)
     (call,) = calls_in(out)
     assert (call.name, msgspec.json.decode(call.arguments)) == ("shell", {"command": "ls"})
-    assert sorted(told.kinds) == ["dedupe", "hold", "hold", "rename", "repair", "repair", "validate"]
+    assert sorted(reported.kinds) == ["dedupe", "hold", "hold", "rename", "repair", "repair", "validate"]
 
 
 @pytest.mark.rule("R73", "R74")
 def test_a_call_written_as_text_is_mended_and_judged_like_any_other() -> None:
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     text = '<tool_call>\n{"name": "shell", "arguments": {"command": "git reset --hard"}}\n</tool_call>'
     reply = fold(
-        through(stages_of(read_governance(EVERYTHING), told), reply_of(block(0, Text(text=""), *text)))
+        through(stages_of(read_governance(EVERYTHING), reported), reply_of(block(0, Text(text=""), *text)))
     )
     assert [type(each) for each in reply.blocks][-1] is Text
     assert not any(isinstance(each, ToolCall) for each in reply.blocks)
     assert reply.ending == ReplyFinished(cause="end")
-    assert "harvest" in told.kinds
-    assert "guard" in told.kinds
+    assert "harvest" in reported.kinds
+    assert "guard" in reported.kinds
 
 
 @pytest.mark.rule("R90")

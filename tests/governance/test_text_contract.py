@@ -1,4 +1,4 @@
-"""A model without function calling is told of tools in words that the harvest reads back."""
+"""A model without function calling gets its tools described in text, and the harvest reads its calls."""
 
 import msgspec
 import pytest

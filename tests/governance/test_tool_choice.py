@@ -124,8 +124,8 @@ def exit_call(*pieces: str, index: int = 0) -> list[ReplyEvent]:
     return call_block(index, ToolCall(id=f"e{index}", name=EXIT_NAME), *pieces)
 
 
-def exit_stage(told: RecordedInterventions | None = None) -> ExitToolStage:
-    return ExitToolStage(EXIT_NAME, RecordedInterventions() if told is None else told)
+def exit_stage(reported: RecordedInterventions | None = None) -> ExitToolStage:
+    return ExitToolStage(EXIT_NAME, RecordedInterventions() if reported is None else reported)
 
 
 def answer(text: str) -> str:
@@ -134,11 +134,11 @@ def answer(text: str) -> str:
 
 @given(text=texts)
 def test_an_answer_through_the_exit_is_a_plain_answer(text: str) -> None:
-    told = RecordedInterventions()
-    reply = fold(through([exit_stage(told)], reply_of(exit_call(*answer(text)), cause="tool_calls")))
+    reported = RecordedInterventions()
+    reply = fold(through([exit_stage(reported)], reply_of(exit_call(*answer(text)), cause="tool_calls")))
     assert reply.blocks == (Text(text=text),)
     assert reply.ending == ReplyFinished(cause="end")
-    assert told.kinds == ["exit"]
+    assert reported.kinds == ["exit"]
 
 
 def test_the_answer_streams() -> None:

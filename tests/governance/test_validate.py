@@ -1,4 +1,4 @@
-"""Arguments are held against their schema; the outcome is told and nothing is changed."""
+"""Arguments are checked against their schema; the result is reported and nothing is changed."""
 
 import msgspec
 import pytest
@@ -162,10 +162,10 @@ def test_what_does_not_fit_fits_its_opposite(value: object, schema: dict[str, ob
 
 
 def outcome(arguments: str, *, limit: int = 1000) -> tuple[bool, str]:
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     events = reply_of(a_call(*arguments, tool="shell"), cause="tool_calls")
-    assert through([ValidateStage([SHELL], told, limit=limit)], events) == events
-    (only,) = told
+    assert through([ValidateStage([SHELL], reported, limit=limit)], events) == events
+    (only,) = reported
     assert (only.kind, only.tool, only.before) == ("validate", "shell", len(arguments))
     return only.ok, only.reason
 
@@ -180,23 +180,23 @@ def test_the_outcome_is_reported_and_the_call_goes_on() -> None:
 
 
 def test_a_schema_beyond_checking_is_reported_as_such() -> None:
-    told = RecordedInterventions()
-    stage = ValidateStage([DeclaredTool("any", {"allOf": [{"$ref": "#"}]})], told, limit=1000)
+    reported = RecordedInterventions()
+    stage = ValidateStage([DeclaredTool("any", {"allOf": [{"$ref": "#"}]})], reported, limit=1000)
     through([stage], reply_of(a_call("{}"), cause="tool_calls"))
-    assert [(each.ok, each.reason) for each in told] == [(True, INCOMPLETE)]
+    assert [(each.ok, each.reason) for each in reported] == [(True, INCOMPLETE)]
 
 
 @pytest.mark.rule("C19")
 def test_unknown_tools_and_free_text_are_not_judged() -> None:
-    told = RecordedInterventions()
-    stage = ValidateStage([SHELL, DeclaredTool("any")], told, limit=1000)
+    reported = RecordedInterventions()
+    stage = ValidateStage([SHELL, DeclaredTool("any")], reported, limit=1000)
     for call in (
         ToolCall(id="1", name="other", arguments="x"),
         ToolCall(id="1", name="any", arguments="x"),
         ToolCall(id="1", name="shell", kind="custom", arguments="x"),
     ):
         through([stage], reply_of([BlockOpened(0, call), *a_call()[1:]], cause="tool_calls"))
-    assert told == []
+    assert reported == []
 
 
 @given(events=replies())

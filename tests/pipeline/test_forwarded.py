@@ -59,18 +59,18 @@ def test_what_is_forwarded_always_ends_between_two_events(line_end: bytes, cuts:
 @given(cut=st.integers(1, len(STREAMS["anthropic"]) - 1))
 def test_wherever_a_forwarded_stream_breaks_off_it_ends_as_a_legal_one(cut: int) -> None:
     flow = forward("anthropic")
-    told = flow.feed(STREAMS["anthropic"][:cut])
-    told += b"" if flow.ended else flow.fail(FAILURE)
-    violations = dialect_named("anthropic").check_stream(told)
+    sent = flow.feed(STREAMS["anthropic"][:cut])
+    sent += b"" if flow.ended else flow.fail(FAILURE)
+    violations = dialect_named("anthropic").check_stream(sent)
     # Without a start there is nothing but the error.
-    assert violations == [] or not told.startswith(b"event: message_start")
+    assert violations == [] or not sent.startswith(b"event: message_start")
 
 
 @given(cuts=st.lists(st.integers(0, 5000), max_size=30))
 def test_an_array_is_the_same_however_its_stream_is_cut(cuts: list[int]) -> None:
     stream = STREAMS["gemini"]
-    told = b"".join(fed(forward_as_array("gemini"), pieces_of(stream, cuts)))
-    assert msgspec.json.decode(told) == [msgspec.json.decode(piece[6:-2]) for piece in GEMINI_STREAM]
+    sent = b"".join(fed(forward_as_array("gemini"), pieces_of(stream, cuts)))
+    assert msgspec.json.decode(sent) == [msgspec.json.decode(piece[6:-2]) for piece in GEMINI_STREAM]
 
 
 RECORDED = sorted((Path(__file__).parent.parent / "recordings").glob("*/stream-*.sse"))
@@ -135,17 +135,17 @@ def test_an_array_of_nothing_but_a_failure_holds_the_failure() -> None:
 
 def test_a_stream_becomes_an_array() -> None:
     flow = forward_as_array("gemini")
-    told = flow.feed(STREAMS["gemini"]) + flow.close()
-    assert len(msgspec.json.decode(told)) == 2
+    sent = flow.feed(STREAMS["gemini"]) + flow.close()
+    assert len(msgspec.json.decode(sent)) == 2
 
 
 def test_an_event_without_end_is_not_held_for_ever() -> None:
     flow = forward("anthropic")
-    told = flow.feed(b"".join(ANTHROPIC_STREAM[:3]))
+    sent = flow.feed(b"".join(ANTHROPIC_STREAM[:3]))
     for _ in range(20):
-        told += flow.feed(b"x" * 1024 * 1024)
+        sent += flow.feed(b"x" * 1024 * 1024)
     assert flow.ended
-    assert told.startswith(b"".join(ANTHROPIC_STREAM[:3]) + b"event: error\n")
+    assert sent.startswith(b"".join(ANTHROPIC_STREAM[:3]) + b"event: error\n")
     for _ in range(20):
         flow.feed(b"x" * 1024 * 1024)
     assert len(flow.close()) <= LIMIT
@@ -204,8 +204,8 @@ def test_half_of_an_event_behind_the_last_word_is_dropped() -> None:
     """An upstream that has said all may still break in the middle of its count of tokens."""
     flow = forward("openai_chat")
     stream = b"".join(CHAT_STREAM[:4])
-    told = flow.feed(stream) + flow.feed(CHAT_STREAM[4][:60]) + flow.close()
-    assert told == stream + b"data: [DONE]\n\n"
+    sent = flow.feed(stream) + flow.feed(CHAT_STREAM[4][:60]) + flow.close()
+    assert sent == stream + b"data: [DONE]\n\n"
     assert flow.tally.failure is None
 
 

@@ -30,8 +30,8 @@ def payloads(stream: bytes) -> list[dict[str, object]]:
 
 def broken_after(events: list[bytes]) -> bytes:
     flow = forward()
-    told = b"".join(flow.feed(event) for event in events)
-    return told if flow.ended else told + flow.fail(FAILURE)
+    sent = b"".join(flow.feed(event) for event in events)
+    return sent if flow.ended else sent + flow.fail(FAILURE)
 
 
 @pytest.mark.rule("H72", "H79")
@@ -39,8 +39,8 @@ def broken_after(events: list[bytes]) -> bytes:
 def test_a_responses_stream_that_breaks_off_anywhere_is_counted_on(path: Path) -> None:
     events = events_of(path.read_bytes())
     for cut in range(1, len(events)):
-        told = broken_after(events[:cut])
-        numbers = [payload["sequence_number"] for payload in payloads(told)]
+        sent = broken_after(events[:cut])
+        numbers = [payload["sequence_number"] for payload in payloads(sent)]
         first = numbers[0]
         assert isinstance(first, int)
         assert numbers == list(range(first, first + len(numbers)))
@@ -51,14 +51,14 @@ def test_a_responses_stream_that_breaks_off_anywhere_is_counted_on(path: Path) -
 def test_a_responses_stream_that_breaks_off_repeats_the_items_that_were_finished(path: Path) -> None:
     events = events_of(path.read_bytes())
     for cut in range(1, len(events)):
-        told = payloads(broken_after(events[:cut]))
-        finished = [payload["item"] for payload in told if payload["type"] == "response.output_item.done"]
-        last = told[-1]
+        sent = payloads(broken_after(events[:cut]))
+        finished = [payload["item"] for payload in sent if payload["type"] == "response.output_item.done"]
+        last = sent[-1]
         if last["type"] == "response.failed" and b"response.failed" not in b"".join(events[:cut]):
             response = last["response"]
             assert isinstance(response, dict)
             assert response["output"] == finished
-            first = told[0]["response"]
+            first = sent[0]["response"]
             assert isinstance(first, dict)
             assert response["id"] == first["id"]
 
@@ -66,8 +66,8 @@ def test_a_responses_stream_that_breaks_off_repeats_the_items_that_were_finished
 def test_items_that_are_no_json_are_left_out() -> None:
     events = events_of(RESPONSES[0].read_bytes())[:2]
     bad = b"event: response.output_item.done\ndata: {broken\n\n"
-    told = broken_after([*events, bad])
-    assert b'"output":[]' in told.rpartition(b"event: response.failed")[2]
+    sent = broken_after([*events, bad])
+    assert b'"output":[]' in sent.rpartition(b"event: response.failed")[2]
 
 
 def test_what_is_kept_of_a_long_reply_is_bounded() -> None:
@@ -89,11 +89,11 @@ ERROR = (
 def upstream_failed(*pieces: bytes) -> bytes:
     """What a client gets of a response that its upstream ends with these pieces, behind its first events."""
     flow = forward()
-    told = b"".join(flow.feed(event) for event in events_of(RESPONSES[0].read_bytes())[:4])
+    sent = b"".join(flow.feed(event) for event in events_of(RESPONSES[0].read_bytes())[:4])
     for piece in pieces:
         assert not flow.ended or flow.trails
-        told += flow.feed(piece)
-    return told + (flow.close() if flow.trails else b"")
+        sent += flow.feed(piece)
+    return sent + (flow.close() if flow.trails else b"")
 
 
 def write_last_event(number: int) -> bytes:
@@ -116,10 +116,10 @@ def test_the_last_word_of_an_upstream_that_failed_follows_its_error_in_any_piece
 @pytest.mark.rule("H73")
 @pytest.mark.parametrize("rest", [b"", b'event: response.failed\ndata: {"ty'], ids=["nothing", "half of it"])
 def test_an_upstream_that_owes_its_last_word_gets_one(rest: bytes) -> None:
-    told = payloads(upstream_failed(ERROR % 4, rest))
-    assert [payload["type"] for payload in told[-2:]] == ["error", "response.failed"]
-    assert [payload["sequence_number"] for payload in told[-2:]] == [4, 5]
-    response = told[-1]["response"]
+    sent = payloads(upstream_failed(ERROR % 4, rest))
+    assert [payload["type"] for payload in sent[-2:]] == ["error", "response.failed"]
+    assert [payload["sequence_number"] for payload in sent[-2:]] == [4, 5]
+    response = sent[-1]["response"]
     assert isinstance(response, dict)
     assert response["error"]["message"] == "busy"
 

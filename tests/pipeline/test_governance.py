@@ -147,7 +147,7 @@ def test_whatever_comes_the_client_gets_a_legal_stream(
     sequencer = Sequencer()
     in_order = [after for event in events for after in sequencer.feed(event)]
     stream = b"".join(spoken(upstream, in_order))
-    told = []
+    results = []
     for cut in (size, len(stream) + 1):
         translator = StreamTranslator(
             source=upstream,
@@ -159,8 +159,8 @@ def test_whatever_comes_the_client_gets_a_legal_stream(
         pieces = [stream[start : start + cut] for start in range(0, len(stream), cut)]
         out = b"".join(map(translator.feed, pieces)) + translator.close()
         assert dialect_named(client).check_stream(out) == []
-        told.append(read_essence(client, out))
-    assert told[0] == told[1]
+        results.append(read_essence(client, out))
+    assert results[0] == results[1]
 
 
 @pytest.mark.rule("R81")
@@ -168,8 +168,8 @@ def test_whatever_comes_the_client_gets_a_legal_stream(
 @pytest.mark.parametrize("client", DIALECTS)
 def test_no_client_gets_half_a_command_even_without_governance(client: str, stream: bool) -> None:
     events = events_of(("Read", '{"path": "rm -r a\n b"}'), cause="tool_calls", pieces=3)
-    told = hear({}, script("openai_chat", events, stream=stream), client=client, stream=stream)
-    for _, arguments in told.essence.calls:
+    outcome = hear({}, script("openai_chat", events, stream=stream), client=client, stream=stream)
+    for _, arguments in outcome.essence.calls:
         assert not (isinstance(arguments, dict) and arguments.get("path"))
 
 

@@ -1,4 +1,4 @@
-"""What one vendor alone knows is told as lost when it goes to another, and stays when it goes home."""
+"""What only one vendor supports is a loss for another one, and stays for the vendor itself."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a vendor's own web search is told: in the other vendor's words, or as a loss."""
+"""Options of a vendor's web search: translated for the other vendor, or reported as a loss."""
 
 import pytest
 

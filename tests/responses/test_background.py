@@ -168,8 +168,8 @@ async def test_a_cancellation_ends_the_upstreams_reply_and_the_streams_of_client
 @looped
 async def test_a_waiting_run_can_be_cancelled() -> None:
     async with waiting() as (background, run):
-        told = msgspec.json.decode(await background.cancel(run.turn.facts.id, ""))
-        assert told["status"] == "cancelled"
+        response = msgspec.json.decode(await background.cancel(run.turn.facts.id, ""))
+        assert response["status"] == "cancelled"
         found = await background.get(run.turn.facts.id, "")
         assert msgspec.json.decode(found.encode_response())["status"] == "cancelled"
 

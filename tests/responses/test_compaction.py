@@ -75,15 +75,15 @@ async def test_the_stream_of_a_summary_is_valid_and_contains_nothing_else() -> N
     async with ByteServer(answer) as upstream, running(config_for(upstream.url)) as gateway:
         got = await gateway.ask("POST", "/v1/responses", {**ASKED, "stream": True})
         assert dialect_named("openai_responses").check_stream(got.body) == []
-        told = events(got)
-        assert [event["type"] for event in told] == [
+        sent = events(got)
+        assert [event["type"] for event in sent] == [
             "response.created",
             "response.in_progress",
             "response.output_item.added",
             "response.output_item.done",
             "response.completed",
         ]
-        assert only_item(told[-1]["response"]) == told[3]["item"]
+        assert only_item(sent[-1]["response"]) == sent[3]["item"]
 
 
 @looped
@@ -92,8 +92,8 @@ async def test_a_summary_goes_to_the_next_model_as_text() -> None:
         item = only_item((await gateway.ask("POST", "/v1/responses", ASKED)).json())
         body = {"model": "any", "input": [item, {"role": "user", "content": "next"}], "store": False}
         await gateway.ask("POST", "/v1/responses", body)
-        told = [message["content"] for message in messages_of(upstream.heard[-1].body)]
-        assert told == [INTRODUCTION + "good day", "next"]
+        contents = [message["content"] for message in messages_of(upstream.heard[-1].body)]
+        assert contents == [INTRODUCTION + "good day", "next"]
 
 
 @looped
@@ -103,8 +103,8 @@ async def test_a_conversation_goes_on_from_its_summary_alone() -> None:
         body = {"model": "any", "input": "next", "previous_response_id": first["id"]}
         second = (await gateway.ask("POST", "/v1/responses", body)).json()
         await gateway.ask("POST", "/v1/responses", {**body, "previous_response_id": second["id"]})
-        told = [message["content"] for message in messages_of(upstream.heard[-1].body)]
-        assert told == [INTRODUCTION + "good day", "next", "good day", "next"]
+        contents = [message["content"] for message in messages_of(upstream.heard[-1].body)]
+        assert contents == [INTRODUCTION + "good day", "next", "good day", "next"]
 
 
 @looped

@@ -51,8 +51,8 @@ async def test_a_response_is_stored_unless_store_is_false() -> None:
 @looped
 async def test_a_streamed_response_is_stored_as_in_its_last_event() -> None:
     async with running(config_for()) as gateway:
-        told = events(await gateway.ask("POST", "/v1/responses", {**HELLO, "stream": True}))
-        responses = [event["response"] for event in told if "response" in event]
+        sent = events(await gateway.ask("POST", "/v1/responses", {**HELLO, "stream": True}))
+        responses = [event["response"] for event in sent if "response" in event]
         last = responses[-1]
         assert isinstance(last, dict)
         assert [each["id"] for each in responses if isinstance(each, dict)] == [last["id"]] * 3
@@ -274,8 +274,8 @@ async def test_a_reply_that_cannot_be_stored_is_sent_with_store_false() -> None:
         storage = gateway.app.gateway.storage
         await storage.run(lambda transaction: transaction.execute("DROP TABLE response_items"))
         assert (await create(gateway))["store"] is False
-        told = events(await gateway.ask("POST", "/v1/responses", {**HELLO, "stream": True}))
-        last = told[-1]["response"]
+        sent = events(await gateway.ask("POST", "/v1/responses", {**HELLO, "stream": True}))
+        last = sent[-1]["response"]
         assert isinstance(last, dict)
         assert (last["status"], last["store"]) == ("completed", False)
 

@@ -36,9 +36,9 @@ def accumulate(stream: bytes) -> dict[str, object]:
             if event.type in ("message_start", "content_block_start", "message_delta"):
                 type(event).model_validate(event.to_dict(warnings=False))
         message = events.get_final_message()
-    told: dict[str, object] = message.to_dict(mode="json", warnings=False)
-    Message.model_validate(told)
-    return told
+    plain: dict[str, object] = message.to_dict(mode="json", warnings=False)
+    Message.model_validate(plain)
+    return plain
 
 
 _STREAMING = TypeAdapter(MessageCreateParamsStreaming)

@@ -26,9 +26,9 @@ def accumulate(stream: bytes) -> dict[str, object]:
         for _ in events:
             pass
         response = events.get_final_response()
-    told = _plain(response.to_dict(mode="json", warnings=False))
-    assert isinstance(told, dict)
-    return told
+    plain = _plain(response.to_dict(mode="json", warnings=False))
+    assert isinstance(plain, dict)
+    return plain
 
 
 def events_of(stream: bytes) -> list[dict[str, object]]:
@@ -40,11 +40,11 @@ def events_of(stream: bytes) -> list[dict[str, object]]:
     delivered: list[dict[str, object]] = []
     with _client(stream) as client:
         for event in client.responses.create(model="any", input="Hi.", stream=True):
-            told = event.to_dict(mode="json", warnings=False)
+            plain = event.to_dict(mode="json", warnings=False)
             # Codex knows more codes of failed responses than the client declares.
             if event.type != "response.failed":
-                type(event).model_validate(told)
-            delivered.append(told)
+                type(event).model_validate(plain)
+            delivered.append(plain)
     return delivered
 
 

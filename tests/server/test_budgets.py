@@ -346,15 +346,15 @@ def test_usage_is_counted_by_key_provider_and_model(holder: KeyHolder) -> None:
             await ask(gateway, limited)
             for model in ("one", "two", "two"):
                 await ask(gateway, free, model=model)
-        told = holder.usage("key", "provider", "model")
-        assert {group: counts.requests for group, counts in told.items()} == {
+        used = holder.usage("key", "provider", "model")
+        assert {group: counts.requests for group, counts in used.items()} == {
             ("limited", "", ""): 1,
             ("limited", "up", "any"): 1,
             ("free", "up", "one"): 1,
             ("free", "up", "two"): 2,
         }
-        assert told[("limited", "", "")].refused == 1
-        two = told[("free", "up", "two")]
+        assert used[("limited", "", "")].refused == 1
+        two = used[("free", "up", "two")]
         assert (two.input, two.output, two.cost) == (24, 6, 108)
         assert holder.used("free") == 3 * USED
         assert holder.used("limited") == USED
@@ -407,9 +407,9 @@ def test_no_name_of_a_model_keeps_usage_from_being_written(holder: KeyHolder, mo
             await gateway.ask("POST", f"/v1beta/models/{model}:generateContent", body)
             await gateway.ask("POST", CHAT, b'{"model": "\\ud800", "messages": []}')
             assert (await gateway.ask("POST", CHAT, HELLO)).status == 200
-        told = holder.usage("model")
-        assert told[("any",)].requests == 1
-        assert all(len(name) <= 200 for (name,) in told)
+        used = holder.usage("model")
+        assert used[("any",)].requests == 1
+        assert all(len(name) <= 200 for (name,) in used)
 
     run(scenario)
 
@@ -421,9 +421,9 @@ def test_names_that_clients_make_up_do_not_fill_the_file(holder: KeyHolder) -> N
             for number in range(5_000):
                 key = UsageKey(0, "", "up", f"model-{number}")
                 ledger.add_usage(key, UsageCounts(requests=1), is_settled=False)
-        told = holder.usage("model")
-        assert len(told) == 1_001
-        assert sum(counts.requests for counts in told.values()) == 5_000
-        assert told[("(others)",)].requests == 4_000
+        used = holder.usage("model")
+        assert len(used) == 1_001
+        assert sum(counts.requests for counts in used.values()) == 5_000
+        assert used[("(others)",)].requests == 4_000
 
     run(scenario)

@@ -204,13 +204,13 @@ def test_changes_that_need_a_restart_are_reported_and_all_others_apply(tmp_path:
             async with running(file.read(), file.read) as gateway:
                 more = 'host = "localhost"\nstate = "elsewhere"\nkeys = ["client-key"]'
                 file.write(toml(upstream.url, port=1, more=more))
-                told = await reload(gateway)
-                assert told["needs_restart"] == ["server.host", "server.port", "server.state"]
-                assert told["changed"] == {"server": ["keys"]}
+                report = await reload(gateway)
+                assert report["needs_restart"] == ["server.host", "server.port", "server.state"]
+                assert report["changed"] == {"server": ["keys"]}
                 assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 401
                 with_key = {"x-api-key": "client-key"}
                 assert (await gateway.ask("POST", "/v1/chat/completions", HELLO, with_key)).status == 200
-                assert (await status(gateway))["config"]["needs_restart"] == told["needs_restart"]
+                assert (await status(gateway))["config"]["needs_restart"] == report["needs_restart"]
 
     run(scenario)
 
@@ -293,8 +293,8 @@ def test_a_gateway_without_a_file_loads_one_on_request_and_watches_it_then(
         async with ByteServer([WHOLE]) as upstream:
             file = File(tmp_path, toml(upstream.url))
             async with running(config_for(), file.read) as gateway:
-                told = await reload(gateway)
-                assert told["config"] == str(file.path)
+                report = await reload(gateway)
+                assert report["config"] == str(file.path)
                 assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 200
                 assert len(upstream.heard) == 1
                 file.write(toml(upstream.url, retries=7))

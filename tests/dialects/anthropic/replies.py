@@ -44,11 +44,11 @@ def payloads(stream: bytes) -> list[Json]:
     return found
 
 
-def stream_of(*told: Json) -> bytes:
+def stream_of(*events: Json) -> bytes:
     """A stream with these payloads."""
     return b"".join(
         b"event: %b\ndata: %b\n\n" % (str(payload["type"]).encode(), msgspec.json.encode(payload))
-        for payload in told
+        for payload in events
     )
 
 

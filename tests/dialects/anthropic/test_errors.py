@@ -1,4 +1,4 @@
-"""Errors of Anthropic and of its imitators are understood, and ours are told as its clients expect."""
+"""Errors of Anthropic and of its imitators are read, and ours are written as its clients expect."""
 
 import msgspec
 import pytest
@@ -32,30 +32,30 @@ def read(status: int, body: object, **headers: str) -> Failure:
 
 
 def recorded_failure(name: str) -> tuple[Failure, Json]:
-    told = recorded_json(name)
-    status, headers = told["status"], told["headers"]
+    recording = recorded_json(name)
+    status, headers = recording["status"], recording["headers"]
     assert isinstance(status, int)
     assert isinstance(headers, dict)
-    return DIALECT.read_error(status, headers, msgspec.json.encode(told["body"])), told
+    return DIALECT.read_error(status, headers, msgspec.json.encode(recording["body"])), recording
 
 
 @pytest.mark.parametrize("name", names("error-*.json"))
 @pytest.mark.rule("R114")
 def test_recorded_errors_have_their_kind_and_keep_their_status(name: str) -> None:
-    failure, told = recorded_failure(name)
+    failure, recording = recorded_failure(name)
     assert failure.kind == KINDS[name.removeprefix("error-").removesuffix(".json")]
-    assert failure.status == told["status"]
+    assert failure.status == recording["status"]
 
 
 @pytest.mark.parametrize("name", names("error-*.json"))
 @pytest.mark.rule("R114")
 def test_recorded_errors_are_written_as_they_were(name: str) -> None:
-    failure, told = recorded_failure(name)
-    body = told["body"]
+    failure, recording = recorded_failure(name)
+    body = recording["body"]
     assert isinstance(body, dict)
     del body["error"]["details"]
     assert DIALECT.write_error(failure) == body
-    assert DIALECT.error_status(failure) == told["status"]
+    assert DIALECT.error_status(failure) == recording["status"]
 
 
 def test_the_time_to_wait_and_the_request_are_passed_on() -> None:

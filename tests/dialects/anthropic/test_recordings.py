@@ -63,8 +63,8 @@ def test_live_blocks_are_written_event_by_event_as_they_came(stem: str) -> None:
 
 @pytest.mark.rule("H73", "R127")
 def test_a_stream_that_was_cut_ends_in_an_error_and_its_block_stays_open() -> None:
-    told = payloads(through(recorded("stream-cut.sse"))[0])
-    assert [payload["type"] for payload in told[-2:]] == ["content_block_delta", "error"]
+    sent = payloads(through(recorded("stream-cut.sse"))[0])
+    assert [payload["type"] for payload in sent[-2:]] == ["content_block_delta", "error"]
     assert DIALECT.check_stream(through(recorded("stream-cut.sse"))[0]) == []
 
 

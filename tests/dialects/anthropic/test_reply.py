@@ -24,7 +24,7 @@ CALL: Json = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
 
 def collected_input(*pieces: str) -> object:
     deltas = [block_delta(0, type="input_json_delta", partial_json=piece) for piece in pieces]
-    told = [
+    events = [
         message_start(),
         block_start(0, **CALL),
         *deltas,
@@ -32,7 +32,7 @@ def collected_input(*pieces: str) -> object:
         message_delta("tool_use"),
         MESSAGE_STOP,
     ]
-    content = collect_sse(DIALECT, stream_of(*told))["content"]
+    content = collect_sse(DIALECT, stream_of(*events))["content"]
     assert isinstance(content, list)
     return content[0]["input"]
 
@@ -74,8 +74,8 @@ def test_a_stream_that_failed_is_collected_as_its_error() -> None:
 
 
 def test_deltas_for_blocks_that_never_started_are_ignored() -> None:
-    told = [message_start(), block_delta(0, type="text_delta", text="x"), message_delta(), MESSAGE_STOP]
-    assert collect_sse(DIALECT, stream_of(*told))["content"] == []
+    events = [message_start(), block_delta(0, type="text_delta", text="x"), message_delta(), MESSAGE_STOP]
+    assert collect_sse(DIALECT, stream_of(*events))["content"] == []
 
 
 def test_an_error_body_explodes_into_an_error_event() -> None:
@@ -96,8 +96,8 @@ def test_what_has_no_content_is_no_reply(body: Json) -> None:
 
 @pytest.mark.rule("R60")
 def test_a_call_explodes_with_its_input_in_deltas_because_clients_ignore_it_in_the_start() -> None:
-    told = payloads(explode_sse(DIALECT, recorded_json("reply-tool-call.json")))
-    starts = [payload["content_block"] for payload in told if payload["type"] == "content_block_start"]
+    written = payloads(explode_sse(DIALECT, recorded_json("reply-tool-call.json")))
+    starts = [payload["content_block"] for payload in written if payload["type"] == "content_block_start"]
     assert isinstance(starts[1], dict)
     assert starts[1]["input"] == {}
 

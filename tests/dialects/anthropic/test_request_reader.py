@@ -43,9 +43,9 @@ def block(value: Json, role: str = "user") -> AnyBlock:
 
 
 def recorded_request(name: str) -> Request:
-    told = recorded_json(name)["body"]
-    assert isinstance(told, dict)
-    return DIALECT.read_request(told, Losses())
+    recording = recorded_json(name)["body"]
+    assert isinstance(recording, dict)
+    return DIALECT.read_request(recording, Losses())
 
 
 def test_a_text_as_content_is_one_text_block() -> None:
@@ -285,14 +285,14 @@ def test_a_mere_reference_to_a_tool_stays_as_it_is() -> None:
 
 @pytest.mark.rule("H48")
 def test_citations_of_a_text_are_read() -> None:
-    told: Json = {
+    citation: Json = {
         "type": "web_search_result_location",
         "url": "https://e.org",
         "title": "E",
         "cited_text": "q",
         "encrypted_index": "x",
     }
-    found = block({"type": "text", "text": "a", "citations": [told]}, "assistant")
+    found = block({"type": "text", "text": "a", "citations": [citation]}, "assistant")
     assert isinstance(found, Text)
     assert found.citations == (
         Citation(
@@ -376,9 +376,11 @@ CHOICES: list[tuple[Json, ToolChoice | None, bool | None]] = [
 
 
 @pytest.mark.rule("R15", "R16", "H31", "P35")
-@pytest.mark.parametrize(("told", "choice", "parallel"), CHOICES)
-def test_the_choice_among_tools_is_read(told: Json, choice: ToolChoice | None, parallel: bool | None) -> None:
-    request = read(tool_choice=dict(told))
+@pytest.mark.parametrize(("given", "choice", "parallel"), CHOICES)
+def test_the_choice_among_tools_is_read(
+    given: Json, choice: ToolChoice | None, parallel: bool | None
+) -> None:
+    request = read(tool_choice=dict(given))
     assert (request.tool_choice, request.parallel_calls) == (choice, parallel)
 
 
@@ -415,8 +417,8 @@ def test_the_wish_to_think_is_read(fields: Json, wish: ReasoningSettings) -> Non
 @pytest.mark.parametrize("name", ["output_config", "output_format"])
 def test_a_schema_for_the_answer_is_read_under_its_new_and_old_name(name: str) -> None:
     schema: Json = {"type": "object"}
-    told: Json = {"type": "json_schema", "schema": dict(schema)}
-    request = read(**{name: {"format": told} if name == "output_config" else told})
+    output_format: Json = {"type": "json_schema", "schema": dict(schema)}
+    request = read(**{name: {"format": output_format} if name == "output_config" else output_format})
     form = "" if name == "output_config" else name
     assert request.output == OutputFormat(kind="json_schema", schema=schema, form=form)
     assert request.path_of("output") == ("output_config.format" if not form else name)

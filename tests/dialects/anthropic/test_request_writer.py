@@ -549,12 +549,12 @@ CHOICES: list[tuple[ToolChoice | None, bool | None, Json | None]] = [
 
 
 @pytest.mark.rule("R15", "R16", "C5", "H31", "H32")
-@pytest.mark.parametrize(("choice", "parallel", "told"), CHOICES)
+@pytest.mark.parametrize(("choice", "parallel", "expected"), CHOICES)
 def test_the_choice_among_tools_is_written(
-    choice: ToolChoice | None, parallel: bool | None, told: Json | None
+    choice: ToolChoice | None, parallel: bool | None, expected: Json | None
 ) -> None:
     body = foreign(tools=(Tool(name="a"),), tool_choice=choice, parallel_calls=parallel)
-    assert body.get("tool_choice") == told
+    assert body.get("tool_choice") == expected
 
 
 @pytest.mark.rule("R14")

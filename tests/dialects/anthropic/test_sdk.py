@@ -40,9 +40,9 @@ def test_the_client_accumulates_what_we_write_as_we_collect_it(stem: str) -> Non
 @settings(max_examples=60)
 def test_the_client_accumulates_any_reply_as_we_collect_it(events: list[ReplyEvent]) -> None:
     stream = write(events, ClientContext(upstream="openai_chat"))
-    told, collected = accumulate(stream), collect_sse(DIALECT, stream)
+    accumulated, collected = accumulate(stream), collect_sse(DIALECT, stream)
     # The client fills in what a reply that stopped for no particular reason leaves out.
-    assert {name: value for name, value in told.items() if value is not None} == {
+    assert {name: value for name, value in accumulated.items() if value is not None} == {
         name: value for name, value in collected.items() if value is not None
     }
 

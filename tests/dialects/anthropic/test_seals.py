@@ -46,8 +46,11 @@ def content_after(*events: ReplyEvent, context: ClientContext | None = None) -> 
 
 def sent_back(*messages: list[Json]) -> tuple[Message, ...]:
     """The assistant's messages as our reader finds them when the client sends these contents back."""
-    told = [{"role": "user", "content": "Go."}, *({"role": "assistant", "content": m} for m in messages)]
-    body: Json = {"model": "m", "max_tokens": 1, "messages": told}
+    conversation = [
+        {"role": "user", "content": "Go."},
+        *({"role": "assistant", "content": m} for m in messages),
+    ]
+    body: Json = {"model": "m", "max_tokens": 1, "messages": conversation}
     return DIALECT.read_request(body, Losses()).messages[1:]
 
 

@@ -28,8 +28,8 @@ def arguments(text: str) -> Json:
     return block_delta(0, type="input_json_delta", partial_json=text)
 
 
-def whole(*told: Json, reason: str = "end_turn") -> list[Json]:
-    return [message_start(), *told, message_delta(reason), MESSAGE_STOP]
+def whole(*events: Json, reason: str = "end_turn") -> list[Json]:
+    return [message_start(), *events, message_delta(reason), MESSAGE_STOP]
 
 
 LEGAL: dict[str, list[Json]] = {
@@ -152,8 +152,8 @@ ILLEGAL: dict[str, tuple[list[Json], str]] = {
 @pytest.mark.parametrize("name", ILLEGAL)
 @pytest.mark.rule("P2", "P9", "P11", "P12")
 def test_illegal_streams_are_caught(name: str) -> None:
-    told, complaint = ILLEGAL[name]
-    found = DIALECT.check_stream(stream_of(*told))
+    events, complaint = ILLEGAL[name]
+    found = DIALECT.check_stream(stream_of(*events))
     assert [violation for violation in found if complaint in violation.message], found
 
 

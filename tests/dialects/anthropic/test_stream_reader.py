@@ -22,18 +22,18 @@ from tests.dialects.anthropic.replies import (
 )
 
 
-def reply(*told: Json) -> Reply:
-    return fold(read(stream_of(*told)))
+def reply(*events: Json) -> Reply:
+    return fold(read(stream_of(*events)))
 
 
-def finished(*told: Json) -> ReplyFinished:
-    ending = reply(*told).ending
+def finished(*events: Json) -> ReplyFinished:
+    ending = reply(*events).ending
     assert isinstance(ending, ReplyFinished)
     return ending
 
 
-def failed(*told: Json) -> ReplyFailed:
-    ending = reply(*told).ending
+def failed(*events: Json) -> ReplyFailed:
+    ending = reply(*events).ending
     assert isinstance(ending, ReplyFailed)
     return ending
 
@@ -69,17 +69,17 @@ def test_usage_counts_the_cached_prompt_as_part_of_the_prompt() -> None:
 
 def test_a_later_report_replaces_what_it_names_and_keeps_the_rest() -> None:
     usage: Json = {"input_tokens": 10, "cache_read_input_tokens": 4, "output_tokens": 1}
-    told = reply(message_start(usage=usage), message_delta(usage={"output_tokens": 7}), MESSAGE_STOP).usage
-    assert told is not None
-    assert (told.input, told.output) == (14, 7)
+    counts = reply(message_start(usage=usage), message_delta(usage={"output_tokens": 7}), MESSAGE_STOP).usage
+    assert counts is not None
+    assert (counts.input, counts.output) == (14, 7)
 
 
 @pytest.mark.parametrize("count", [-1, "7", True, 1.5, None, [], 1e300])
 def test_a_count_that_is_no_count_is_not_counted(count: object) -> None:
     usage: Json = {"input_tokens": 10, "output_tokens": count}
-    told = reply(message_start(usage=usage), message_delta(usage={}), MESSAGE_STOP).usage
-    assert told is not None
-    assert told.output is None
+    counts = reply(message_start(usage=usage), message_delta(usage={}), MESSAGE_STOP).usage
+    assert counts is not None
+    assert counts.output is None
 
 
 @pytest.mark.rule("H1", "P45")
@@ -135,8 +135,8 @@ def test_redacted_thinking_is_a_seal_without_text() -> None:
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "Read"}
 
 
-def call_of(*told: Json) -> ToolCall:
-    block = reply(message_start(), *told, message_delta("tool_use"), MESSAGE_STOP).blocks[-1]
+def call_of(*events: Json) -> ToolCall:
+    block = reply(message_start(), *events, message_delta("tool_use"), MESSAGE_STOP).blocks[-1]
     assert isinstance(block, ToolCall)
     return block
 
@@ -293,7 +293,7 @@ def test_a_text_delta_in_a_thinking_block_becomes_text() -> None:
 
 
 def test_missing_indexes_mean_the_block_that_came_last() -> None:
-    told: list[Json] = [
+    events: list[Json] = [
         message_start(),
         block_start(0, type="text", text=""),
         block_delta(0, type="text_delta", text="a"),
@@ -304,9 +304,9 @@ def test_missing_indexes_mean_the_block_that_came_last() -> None:
         message_delta(),
         MESSAGE_STOP,
     ]
-    for payload in told:
+    for payload in events:
         payload.pop("index", None)
-    assert reply(*told).blocks == (Text(text="a"), Text(text="b"))
+    assert reply(*events).blocks == (Text(text="a"), Text(text="b"))
 
 
 @pytest.mark.rule("P11")
@@ -429,10 +429,10 @@ def test_at_most_one_block_is_held() -> None:
     ]
 
 
-def losses_of(*told: Json) -> list[str]:
+def losses_of(*events: Json) -> list[str]:
     source = UpstreamContext(issuer="anthropic")
     reader = DIALECT.stream_reader(source)
-    reader.feed(stream_of(message_start(), *told, message_delta(), MESSAGE_STOP))
+    reader.feed(stream_of(message_start(), *events, message_delta(), MESSAGE_STOP))
     reader.close()
     return [loss.reason for loss in source.losses]
 

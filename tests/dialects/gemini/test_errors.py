@@ -219,7 +219,7 @@ def test_a_stream_that_broke_off_is_reported_as_a_server_that_is_not_there() -> 
 
 @pytest.mark.rule("H65")
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "expected"),
     [
         (
             "prompt is too long: 210000 tokens > 200000 maximum",
@@ -232,6 +232,6 @@ def test_a_stream_that_broke_off_is_reported_as_a_server_that_is_not_there() -> 
         ("too long", "The input token count exceeds the maximum number of tokens allowed: too long"),
     ],
 )
-def test_an_overflow_is_reported_in_the_words_that_clients_look_for(message: str, told: str) -> None:
+def test_an_overflow_is_reported_in_the_words_that_clients_look_for(message: str, expected: str) -> None:
     failure = Failure(kind="context_overflow", message=message)
-    assert dig(DIALECT.write_error(failure), "error", "message") == told
+    assert dig(DIALECT.write_error(failure), "error", "message") == expected

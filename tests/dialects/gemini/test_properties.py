@@ -76,10 +76,10 @@ def test_texts_and_calls_of_every_reply_arrive_whole_and_in_order(events: list[R
     heard = fold(read(write(events, ClientContext(upstream="openai_chat")))).blocks
     calls = [(b.id, b.name) for b in (blocks[i] for i in order) if isinstance(b, ToolCall)]
     assert [(b.id, b.name) for b in heard if isinstance(b, ToolCall)] == calls
-    told = "".join(b.text for b in heard if isinstance(b, Text))
+    joined = "".join(b.text for b in heard if isinstance(b, Text))
     for block in blocks:
         if isinstance(block, Text):
-            assert block.text in told
+            assert block.text in joined
 
 
 @given(replies())
@@ -88,7 +88,7 @@ def test_an_ending_is_never_better_reported_than_it_was(events: list[ReplyEvent]
     heard, ending = fold(read(write(events))), events[-1]
     if isinstance(ending, ReplyFailed):
         assert isinstance(heard.ending, ReplyFailed)
-    # A Gemini client is told `OTHER` of an answer without words, which a reader takes for a failure.
+    # An answer without text ends with `OTHER` for a Gemini client, which a reader takes for a failure.
     elif isinstance(ending, ReplyFinished) and any(
         isinstance(block, Text | ToolCall) for block in heard.blocks
     ):

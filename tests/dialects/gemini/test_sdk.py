@@ -13,7 +13,7 @@ from dragoman.hub.usage import Usage
 from tests.dialects.gemini.replies import recorded, stems, through, write
 from tests.sdk.gemini_reader import accumulate
 
-#: The last one came with several answers, of which only one is told.
+#: The last one came with several answers, of which only one is translated.
 FAILED = ("cut", "failed", "malformed-call")
 STREAMS = [stem for stem in stems("stream-", ".sse") if stem not in (*FAILED, "two-candidates")]
 

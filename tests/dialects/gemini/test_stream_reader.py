@@ -1,4 +1,4 @@
-"""What a stream of Gemini's means, part by part, and how its ends are told."""
+"""What each part of a Gemini stream becomes, and how its endings are read."""
 
 import pytest
 
@@ -299,8 +299,8 @@ def test_of_many_counts_the_last_one_wins_and_the_first_comes_early() -> None:
         {"usageMetadata": {"promptTokenCount": 6, "candidatesTokenCount": 2}}
     )
     events = read(stream + STOP)
-    told = [event.usage for event in events if isinstance(event, UsageReported)]
-    assert [(usage.input, usage.output) for usage in told] == [(5, None), (6, 2)]
+    reported = [event.usage for event in events if isinstance(event, UsageReported)]
+    assert [(usage.input, usage.output) for usage in reported] == [(5, None), (6, 2)]
     assert isinstance(events[1], UsageReported)
 
 

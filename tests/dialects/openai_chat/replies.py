@@ -26,8 +26,8 @@ def frame(payload: object) -> bytes:
 
 def chunk(delta: object = None, **choice: object) -> bytes:
     """One chunk with one choice."""
-    told = {"index": 0, "delta": {} if delta is None else delta, "finish_reason": None, **choice}
-    return frame({"id": "chatcmpl-1", "created": 7, "model": "m", "choices": [told]})
+    merged = {"index": 0, "delta": {} if delta is None else delta, "finish_reason": None, **choice}
+    return frame({"id": "chatcmpl-1", "created": 7, "model": "m", "choices": [merged]})
 
 
 def call(index: int | None = 0, **fields: object) -> Json:

@@ -36,8 +36,8 @@ def test_a_reply_means_the_same_whether_its_chunks_repeat_each_other_or_not(
 ) -> None:
     pieces = [*BEGINNING, *map(chunk, said), finish("tool_calls")]
     apart = [unlike(number, piece) for number, piece in enumerate(pieces)]
-    told = [b"".join(pieces)] if joined else pieces
-    assert events_of(*told, DONE) == events_of(*apart, DONE)
+    sent = [b"".join(pieces)] if joined else pieces
+    assert events_of(*sent, DONE) == events_of(*apart, DONE)
 
 
 def change_of(payload: dict[str, object], heard: list[str], *, accepts: bool = True) -> TextChange:

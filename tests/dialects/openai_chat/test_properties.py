@@ -85,7 +85,7 @@ def test_what_is_written_survives_the_way_there_and_back(events: list[ReplyEvent
     said = "".join(block.text for block in before if isinstance(block, Text | Opaque))
     assert "".join(block.text for block in after if isinstance(block, Text)) == said
     refused = "".join(block.text for block in before if isinstance(block, Refusal))
-    # The explanation of a refusal is told in the same field.
+    # The explanation of a refusal is written in the same field.
     assert "".join(block.text for block in after if isinstance(block, Refusal)).startswith(refused)
     calls = [(block.id, block.name, block.arguments) for block in before if isinstance(block, ToolCall)]
     again = [(block.id, block.name, block.arguments) for block in after if isinstance(block, ToolCall)]

@@ -129,9 +129,9 @@ def test_output_formats() -> None:
 @pytest.mark.rule("H40", "R91")
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_system_and_developer_messages_keep_their_role(role: str) -> None:
-    told = build_message({"role": role, "content": "Be brief."})
-    assert told.role == role
-    assert told.blocks == (Text(text="Be brief.", at="messages[0].content"),)
+    message = build_message({"role": role, "content": "Be brief."})
+    assert message.role == role
+    assert message.blocks == (Text(text="Be brief.", at="messages[0].content"),)
 
 
 def test_names_of_speakers_are_kept() -> None:
@@ -194,7 +194,7 @@ def test_cache_marks_are_read_in_both_spellings() -> None:
 
 
 def test_an_assistants_message_is_thought_then_words_then_calls() -> None:
-    told = build_message(
+    message = build_message(
         {
             "role": "assistant",
             "tool_calls": [call()],
@@ -203,7 +203,7 @@ def test_an_assistants_message_is_thought_then_words_then_calls() -> None:
             "reasoning_content": "hm",
         }
     )
-    assert told.blocks == (
+    assert message.blocks == (
         Reasoning(parts=("hm",), raw=True, at="messages[0].reasoning_content", form="reasoning_content"),
         Text(text="Look.", at="messages[0].content"),
         Refusal(text="No.", at="messages[0].refusal"),
@@ -226,9 +226,11 @@ def test_no_content_is_no_block(content: object) -> None:
 
 @pytest.mark.rule("R96")
 def test_a_tool_message_is_a_result() -> None:
-    told = build_message({"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "done"}]})
-    assert told.role == "tool"
-    assert told.blocks == (
+    message = build_message(
+        {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "done"}]}
+    )
+    assert message.role == "tool"
+    assert message.blocks == (
         ToolResult(
             call_id="c",
             content=(Text(text="done", at="messages[0].content[0]"),),

@@ -45,9 +45,9 @@ def message_heard(stream: bytes) -> Json:
 
 def heard_by_the_sdk(stream: bytes, fields: tuple[str, ...]) -> None:
     """The SDK accumulates in these fields what we say that a client accumulates."""
-    told, heard = message_of(stream), message_heard(stream)
+    collected, heard = message_of(stream), message_heard(stream)
     for field in fields:
-        assert heard.get(field) == told.get(field)
+        assert heard.get(field) == collected.get(field)
 
 
 @pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
@@ -55,12 +55,15 @@ def heard_by_the_sdk(stream: bytes, fields: tuple[str, ...]) -> None:
 def test_the_streaming_helper_reads_what_we_write(path: Path, upstream: str) -> None:
     stream = written(events_of(path.read_bytes()), ClientContext(upstream=upstream))
     heard_by_the_sdk(stream, ("role", "content", "refusal", "reasoning_content", "function_call"))
-    told, heard = message_of(stream).get("tool_calls") or [], message_heard(stream).get("tool_calls") or []
+    collected, heard = (
+        message_of(stream).get("tool_calls") or [],
+        message_heard(stream).get("tool_calls") or [],
+    )
     assert [(c["id"], object_of(c["function"])["name"]) for c in list_of(heard)] == [
-        (c["id"], object_of(c["function"])["name"]) for c in list_of(told)
+        (c["id"], object_of(c["function"])["name"]) for c in list_of(collected)
     ]
     assert [object_of(c["function"])["arguments"] for c in list_of(heard)] == [
-        object_of(c["function"])["arguments"] for c in list_of(told)
+        object_of(c["function"])["arguments"] for c in list_of(collected)
     ]
 
 

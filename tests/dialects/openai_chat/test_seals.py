@@ -269,8 +269,8 @@ def test_a_summary_and_what_it_sums_up_reach_a_client_of_this_dialect_as_two_ent
     entries = [{"type": "reasoning.summary", "summary": "why"}, {"type": "reasoning.encrypted", "data": "e"}]
     events = events_of(chunk({"reasoning_details": entries}), chunk({"content": "So."}), finish(), DONE)
     stream = written(events, ClientContext(upstream="openai_chat", ids=IdSource("t")))
-    told = [
+    sent = [
         {name: entry[name] for name in entry if name != "index"}
         for entry in list_of(message_of(stream)["reasoning_details"])
     ]
-    assert told == entries
+    assert sent == entries

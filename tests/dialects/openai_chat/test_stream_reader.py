@@ -73,12 +73,12 @@ def test_equal_fragments_are_all_kept() -> None:
 
 @pytest.mark.rule("P7", "P8")
 def test_one_chunk_with_everything_is_taken_apart_in_order() -> None:
-    told = {
+    delta = {
         "tool_calls": [call(0, id="a", name="Read", arguments="{}")],
         "content": "text",
         "reasoning_content": "thought",
     }
-    assert kinds_of(reply_of(chunk(told), finish(), DONE).blocks) == ["Reasoning", "Text", "ToolCall"]
+    assert kinds_of(reply_of(chunk(delta), finish(), DONE).blocks) == ["Reasoning", "Text", "ToolCall"]
 
 
 @pytest.mark.rule("H7")
@@ -90,12 +90,12 @@ def test_thought_is_found_under_any_name(field: str) -> None:
 
 @pytest.mark.rule("H7")
 def test_thought_that_is_reported_twice_in_one_chunk_is_one_thought() -> None:
-    told = {
+    delta = {
         "reasoning": "hm",
         "reasoning_content": "hm",
         "reasoning_details": [{"type": "reasoning.text", "text": "hm"}],
     }
-    block = reply_of(chunk(told), finish(), DONE).blocks[0]
+    block = reply_of(chunk(delta), finish(), DONE).blocks[0]
     assert isinstance(block, Reasoning)
     assert block.parts == ("hm",)
 
@@ -189,8 +189,8 @@ def test_a_finish_reason_without_calls(reason: str, cause: str) -> None:
 @pytest.mark.rule("R55", "P5", "P6", "P21")
 @pytest.mark.parametrize("reason", ["stop", "tool_calls", "function_call", "something"])
 def test_a_finish_reason_with_calls_means_the_calls(reason: str) -> None:
-    told = calls(call(0, id="a", name="Read", arguments="{}"))
-    end = ending(told, finish(reason), DONE)
+    called = calls(call(0, id="a", name="Read", arguments="{}"))
+    end = ending(called, finish(reason), DONE)
     assert (end.cause, end.raw_cause) == ("tool_calls", reason)
 
 
@@ -275,7 +275,7 @@ def test_usage_is_found_wherever_it_stands(pieces: list[bytes]) -> None:
 
 @pytest.mark.rule("H60", "P50", "P51")
 def test_usage_details_and_their_other_names() -> None:
-    told = {
+    counts = {
         "prompt_tokens": 10,
         "completion_tokens": 4,
         "total_tokens": 14,
@@ -283,7 +283,7 @@ def test_usage_details_and_their_other_names() -> None:
         "created_cache_tokens": 3,
         "completion_tokens_details": {"reasoning_tokens": 2, "accepted_prediction_tokens": 1},
     }
-    reply = reply_of(HELLO, finish(), frame({"choices": [], "usage": told}), DONE)
+    reply = reply_of(HELLO, finish(), frame({"choices": [], "usage": counts}), DONE)
     assert reply.usage == Usage(
         input=10,
         output=4,
@@ -299,8 +299,8 @@ def test_usage_details_and_their_other_names() -> None:
 
 
 def test_usage_that_repeats_is_reported_once() -> None:
-    told = frame({"choices": [{"delta": {"content": "a"}}], "usage": {"prompt_tokens": 1}})
-    events = events_of(told, told, finish(), DONE)
+    piece = frame({"choices": [{"delta": {"content": "a"}}], "usage": {"prompt_tokens": 1}})
+    events = events_of(piece, piece, finish(), DONE)
     assert sum(isinstance(event, UsageReported) for event in events) == 1
 
 

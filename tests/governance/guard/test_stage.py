@@ -49,14 +49,18 @@ RM, LS, CURL, MAKE = (f'{{"command":"{name} x"}}' for name in ("rm", "ls", "curl
 
 
 def guard(
-    told: RecordedInterventions | None = None,
+    reported: RecordedInterventions | None = None,
     *rules: object,
     on_denied: OnDenied = "client",
     limit: int = 100_000,
 ) -> GuardStage:
     chosen = read_rules(list(rules) or [DENY_RM, ASK_CURL, ALLOW_LS, PREFIX], "guard")
     return GuardStage(
-        chosen, [], RecordedInterventions() if told is None else told, on_denied=on_denied, limit=limit
+        chosen,
+        [],
+        RecordedInterventions() if reported is None else reported,
+        on_denied=on_denied,
+        limit=limit,
     )
 
 
@@ -66,11 +70,11 @@ def shell(*pieces: str, index: int = 0) -> list[ReplyEvent]:
 
 @pytest.mark.rule("R87")
 def test_a_denied_call_becomes_a_text_that_states_why() -> None:
-    told = RecordedInterventions()
-    out = fold(through([guard(told)], reply_of(shell(*RM), cause="tool_calls")))
+    reported = RecordedInterventions()
+    out = fold(through([guard(reported)], reply_of(shell(*RM), cause="tool_calls")))
     assert out.blocks == (Text(text="The call of `shell` was denied: no."),)
     assert out.ending == ReplyFinished(cause="end")
-    (only,) = told
+    (only,) = reported
     assert (only.kind, only.tool, only.detail[0], only.ok) == ("guard", "shell", "deny", False)
     assert (only.reason, only.before, only.after) == ("no", len(RM), 0)
 
@@ -86,17 +90,17 @@ def test_a_call_that_needs_consent_becomes_a_question() -> None:
 
 
 def test_an_allowed_call_goes_out_as_it_came() -> None:
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     events = reply_of(shell(LS[:5], LS[5:]), cause="tool_calls")
-    assert through([guard(told)], events) == events
-    assert [each.detail for each in told] == [("allow", "ls")]
+    assert through([guard(reported)], events) == events
+    assert [each.detail for each in reported] == [("allow", "ls")]
 
 
 def test_a_call_that_matches_no_rule_goes_out_as_it_came() -> None:
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     events = reply_of(shell('{"command":', '"cat x"}'), cause="tool_calls")
-    assert through([guard(told)], events) == events
-    assert told == []
+    assert through([guard(reported)], events) == events
+    assert reported == []
 
 
 def test_a_rewritten_call_keeps_its_id_and_seal() -> None:
@@ -142,13 +146,15 @@ def test_calls_keep_their_order() -> None:
 
 
 def test_a_call_too_long_to_be_judged_is_denied() -> None:
-    told = RecordedInterventions()
+    reported = RecordedInterventions()
     long = '{"command":"ls ' + "x" * 500 + '"}'
     out = fold(
-        through([guard(told, limit=100)], reply_of(shell(*long), a_call("{}", index=1), cause="tool_calls"))
+        through(
+            [guard(reported, limit=100)], reply_of(shell(*long), a_call("{}", index=1), cause="tool_calls")
+        )
     )
     assert [type(each) for each in out.blocks] == [Text, ToolCall]
-    assert [each.detail for each in told] == [("deny", "too-long")]
+    assert [each.detail for each in reported] == [("deny", "too-long")]
 
 
 def test_a_reply_cut_off_in_a_guarded_call_has_no_such_call() -> None:

@@ -111,7 +111,9 @@ texts = st.text(st.characters(codec="utf-8"), max_size=20)
 def test_the_next_request_shows_the_history_that_was_foretold(
     turns: list[tuple[str, str]], question: str
 ) -> None:
-    messages = [message for asked, told in turns for message in (user(f"q{asked}"), claude(f"a{told}"))]
+    messages = [
+        message for asked, answered in turns for message in (user(f"q{asked}"), claude(f"a{answered}"))
+    ]
     before = talk(*messages[:-1])
     foretold = extend_history(before, messages[-1]["content"])
     after = talk(*messages, user(f"q{question}"))

@@ -62,8 +62,8 @@ def test_a_missing_executable_is_named(tmp_path: Path) -> None:
 
 def test_nothing_of_the_sdk_is_imported_before_it_is_used() -> None:
     look = "import sys, dragoman.exchange.gateway as g; print({'mcp', 'claude_agent_sdk'} & {*sys.modules})"
-    told = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "set()"
+    result = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"
 
 
 def test_a_state_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

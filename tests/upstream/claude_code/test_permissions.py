@@ -22,6 +22,6 @@ def test_only_so_many_decisions_are_kept() -> None:
     for number in range(2 * MAX_DECISIONS):
         permissions.decide("mcp__gateway__add", f"call_{number}")
         permissions.set_public_id(f"call_{number}", f"toolu_{number}")
-    assert [told["call"] for told in permissions.list_decisions()] == [
+    assert [decision["call"] for decision in permissions.list_decisions()] == [
         f"toolu_{number}" for number in range(MAX_DECISIONS, 2 * MAX_DECISIONS)
     ]

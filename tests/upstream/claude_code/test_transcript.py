@@ -38,10 +38,10 @@ def test_results_that_came_in_parts_become_one_round_again() -> None:
 
 
 def test_a_result_after_the_answer_leaves_nothing_to_answer() -> None:
-    told = (user("go"), claude(call("c1"), call("c2")), user(result("c1")))
-    assert has_question(talk(*told))
-    assert not has_question(talk(*told, claude("Done."), user(result("c2"))))
-    assert has_question(talk(*told, claude("Done."), user(result("c2"), "and now?")))
+    history = (user("go"), claude(call("c1"), call("c2")), user(result("c1")))
+    assert has_question(talk(*history))
+    assert not has_question(talk(*history, claude("Done."), user(result("c2"))))
+    assert has_question(talk(*history, claude("Done."), user(result("c2"), "and now?")))
 
 
 def test_thoughts_come_along_if_they_are_signed() -> None:
