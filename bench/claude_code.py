@@ -59,13 +59,13 @@ def _first(caller: Caller, model: str, *, settled: bool = False) -> float:
 
 def _rounds(caller: Caller) -> tuple[float, int]:
     talk = caller.talk([ASKS] * (ROUNDS + 1))
-    heard = talk.say("go on", tools=[CALCULATE])
+    reply = talk.say("go on", tools=[CALCULATE])
     spawned = caller.counts()["spawned"]
     times = []
     for _ in range(ROUNDS):
-        talk.result(heard.calls[0], "2")
+        talk.result(reply.calls[0], "2")
         start = time.perf_counter()
-        heard = talk.send()
+        reply = talk.send()
         times.append(time.perf_counter() - start)
     return median(times), caller.counts()["spawned"] - spawned
 

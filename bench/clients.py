@@ -58,8 +58,8 @@ async def _cost(ask: Ask, scenario: str, body: bytes) -> float:
     async def keep_asking() -> None:
         nonlocal events
         for _ in range(total // at_once):
-            heard = await ask(body)
-            events += heard
+            received = await ask(body)
+            events += received
 
     start = time.process_time()
     async with asyncio.TaskGroup() as group:

@@ -177,7 +177,7 @@ def start_load(
 
 
 def result_of(load: subprocess.Popen[bytes], progress: Callable[[int], None] = lambda done: None) -> Result:
-    """Wait for the load to end; `progress` hears how many requests are answered, each time it says so."""
+    """Wait for the load to end; `progress` is called with the number of answered requests."""
     assert load.stdout is not None
     told = b""
     for told in load.stdout:

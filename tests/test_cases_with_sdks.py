@@ -8,7 +8,7 @@ import pytest
 from google.genai import errors
 
 from tests.cases.case_file import Case, case_files, given_bytes, read_case
-from tests.cases.essence import HEARD, agree, read_essence
+from tests.cases.essence import SDK_READERS, agree, read_essence
 from tests.cases.run import is_stream, run_stream, upstream_of
 from tests.sdk import anthropic_reader, gemini_reader, openai_chat_reader, openai_responses_reader
 
@@ -45,8 +45,8 @@ def test_a_published_client_reads_what_was_written(case: Case, client: str) -> N
     given = given_bytes(upstream_of(case))
     stream, translator = run_stream(case, client, [given])
     if translator.failure is None and (case.name, client) not in HEARD_OTHERWISE:
-        heard, meant = HEARD[client](stream), read_essence(upstream_of(case).dialect, given)
-        assert agree(heard, meant), (heard, meant)
+        received, meant = SDK_READERS[client](stream), read_essence(upstream_of(case).dialect, given)
+        assert agree(received, meant), (received, meant)
 
 
 @pytest.mark.rule("R127", "H72", "H73", "P16")

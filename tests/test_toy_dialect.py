@@ -188,7 +188,7 @@ def test_a_toy_client_gets_the_stream_of_another_api() -> None:
         )
         assert DIALECT.check_stream(got.body) == []
         assert got.headers["x-toy-request"].startswith("req_")
-        sent = msgspec.json.decode(upstream.heard[0].body)
+        sent = msgspec.json.decode(upstream.received[0].body)
         assert sent["messages"] == [{"role": "user", "content": "say hello"}]
         assert sent["tools"][0]["function"]["name"] == "ls"
 
@@ -222,7 +222,7 @@ def test_a_toy_client_gets_tool_calls_and_returns_their_results(streams: bool) -
             got = await ask(config_for(upstream.url), {**HELLO, "stream": streams, "lines": history})
         (call,) = read_reply("toy", got).blocks
         assert call == ToolCall(id="c1", name="ls", arguments=ARGUMENTS)
-        sent = msgspec.json.decode(upstream.heard[0].body)["messages"]
+        sent = msgspec.json.decode(upstream.received[0].body)["messages"]
         assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool"]
         assert (sent[2]["tool_calls"][0]["id"], sent[3]["tool_call_id"]) == ("c0", "c0")
 
@@ -316,10 +316,10 @@ def test_clients_of_every_api_get_replies_of_a_toy_server(client: str, streams: 
         async with ByteServer(answer) as upstream:
             got = await ask(config_for(upstream.url, "toy"), body, path)
         check_looking(read_reply(client, got))
-        heard = upstream.heard[0]
-        assert heard.line == "POST /toy/chat HTTP/1.1"
-        assert heard.headers["x-toy-key"] == "sk-upstream-key"
-        sent = msgspec.json.decode(heard.body)
+        received = upstream.received[0]
+        assert received.line == "POST /toy/chat HTTP/1.1"
+        assert received.headers["x-toy-key"] == "sk-upstream-key"
+        sent = msgspec.json.decode(received.body)
         assert sent["lines"] == [{"by": "user", "text": "hi"}]
         assert (sent["model"], sent.get("stream", False)) == ("any", streams)
         assert [tool["tool"] for tool in sent["tools"]] == ["ls"]
@@ -361,7 +361,7 @@ def test_a_toy_stream_is_forwarded_byte_for_byte() -> None:
         answer = TOY_STREAM.replace(b'"text":', b'"text":  ')
         async with ByteServer(stream_of(answer[:30], answer[30:])) as upstream:
             got = await ask(config_for(upstream.url, "toy"), body)
-        assert upstream.heard[0].body == body
+        assert upstream.received[0].body == body
         assert got.body == answer
 
     run(scenario)
@@ -372,7 +372,7 @@ def test_a_whole_toy_reply_is_forwarded_byte_for_byte() -> None:
         body = b'{ "lines": [{"by": "user", "text": "hi"}], "model": "real" }'
         async with ByteServer([reply(TOY_WHOLE.replace(b":", b" : "))]) as upstream:
             got = await ask(config_for(upstream.url, "toy"), body)
-        assert upstream.heard[0].body == body
+        assert upstream.received[0].body == body
         assert got.body == TOY_WHOLE.replace(b":", b" : ")
 
     run(scenario)
@@ -388,7 +388,7 @@ def test_an_alias_changes_the_models_name_and_nothing_else(streams: bool) -> Non
             route = Route(match="alias", targets=(TargetName("up", "real"),))
             config = msgspec.structs.replace(config_for(upstream.url, "toy"), routes=(route,))
             got = await ask(config, body)
-        assert upstream.heard[0].body == body.replace(b"alias", b"real")
+        assert upstream.received[0].body == body.replace(b"alias", b"real")
         assert got.body == (TOY_STREAM if streams else TOY_WHOLE).replace(b'"real"', b'"alias"')
 
     run(scenario)
@@ -527,7 +527,7 @@ def test_the_doctor_examines_a_model_of_a_toy_server() -> None:
         async with ByteServer(answer) as upstream:
             config = config_for(upstream.url, "toy")
             found = await examine(config, TargetName("up", "real"), probes=PROBES[:2])
-        assert upstream.heard[0].line == "POST /toy/chat HTTP/1.1"
+        assert upstream.received[0].line == "POST /toy/chat HTTP/1.1"
         states = {finding.name: finding.state for finding in found.findings}
         assert states == {"answers": "works", "streaming": "helped"}
 

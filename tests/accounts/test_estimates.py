@@ -97,8 +97,8 @@ def test_the_amount_sums_prompt_tools_and_output() -> None:
     st.booleans(),
     st.integers(0, 10**12),
 )
-def test_counts_of_an_upstream_are_bounded(usage: Usage, finished: bool, heard: int) -> None:
-    used = charged(usage, is_finished=finished, received=heard)
+def test_counts_of_an_upstream_are_bounded(usage: Usage, finished: bool, received: int) -> None:
+    used = charged(usage, is_finished=finished, received=received)
     for count in (used.input, used.output, used.cache_read or 0, used.tool_input or 0):
         assert count is not None
         assert 0 <= count <= MAX_TOKENS

@@ -60,7 +60,7 @@ def parsed(text: str) -> object:
         return None
 
 
-def heard_by_anthropic(stream: bytes) -> Essence:
+def read_anthropic_stream(stream: bytes) -> Essence:
     blocks: list[Json] = _list(anthropic_reader.accumulate(stream)["content"])
     return Essence(
         "".join(block["text"] for block in blocks if block["type"] == "text"),
@@ -69,7 +69,7 @@ def heard_by_anthropic(stream: bytes) -> Essence:
     )
 
 
-def heard_by_chat(stream: bytes) -> Essence:
+def read_chat_stream(stream: bytes) -> Essence:
     choices: list[Json] = _list(openai_chat_reader.accumulate(stream)["choices"])
     message: Json = choices[0]["message"]
     calls = [call.get("function") or call["custom"] for call in message.get("tool_calls") or ()]
@@ -83,7 +83,7 @@ def heard_by_chat(stream: bytes) -> Essence:
     )
 
 
-def heard_by_responses(stream: bytes) -> Essence:
+def read_responses_stream(stream: bytes) -> Essence:
     response = openai_responses_reader.events_of(stream)[-1]["response"]
     assert isinstance(response, dict)
     items: list[Json] = _list(response["output"])
@@ -99,7 +99,7 @@ def heard_by_responses(stream: bytes) -> Essence:
     )
 
 
-def heard_by_gemini(stream: bytes) -> Essence:
+def read_gemini_stream(stream: bytes) -> Essence:
     reply = gemini_reader.accumulate(stream)
     calls: list[Json] = _list(reply.get("calls"))
     return Essence(
@@ -109,12 +109,12 @@ def heard_by_gemini(stream: bytes) -> Essence:
     )
 
 
-#: What an application of each dialect hears, through the vendor's own client.
-HEARD: dict[str, Callable[[bytes], Essence]] = {
-    "anthropic": heard_by_anthropic,
-    "openai_chat": heard_by_chat,
-    "openai_responses": heard_by_responses,
-    "gemini": heard_by_gemini,
+#: What an application of each dialect receives, through the vendor's own client.
+SDK_READERS: dict[str, Callable[[bytes], Essence]] = {
+    "anthropic": read_anthropic_stream,
+    "openai_chat": read_chat_stream,
+    "openai_responses": read_responses_stream,
+    "gemini": read_gemini_stream,
 }
 
 

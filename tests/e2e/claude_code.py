@@ -69,8 +69,8 @@ GRIPS = {
 }
 
 
-class Heard(msgspec.Struct, kw_only=True):
-    """What the caller heard in one reply."""
+class CallerReply(msgspec.Struct, kw_only=True):
+    """One reply, as the caller gets it."""
 
     content: str | None
     finish: str
@@ -153,25 +153,25 @@ class Talk:
         return self.conversation.refusals + self.conversation.problems
 
     @property
-    def heard(self) -> list[list[Json]]:
+    def received(self) -> list[list[Json]]:
         """The messages of each request that reached the model."""
         return [received.body["messages"] for received in self.conversation.turns]
 
     @property
-    def last_heard(self) -> str:
+    def last_received(self) -> str:
         """The last request that reached the model, as a text to look for things in."""
         return self.conversation.turns[-1].raw.decode()
 
     @property
-    def tools_heard(self) -> set[str]:
+    def tools_received(self) -> set[str]:
         """The tools that the model was last offered, by the caller's names."""
         return {
             tool["name"].removeprefix("mcp__gateway__") for tool in self.conversation.turns[-1].body["tools"]
         }
 
-    def result_heard(self, call: Any) -> str:
+    def result_received(self, call: Any) -> str:
         """The last result of a call that the model received."""
-        for message in self.heard[-1]:
+        for message in self.received[-1]:
             for block in message["content"] if isinstance(message["content"], list) else []:
                 if block.get("tool_use_id") == call.id:
                     content = block["content"]
@@ -186,7 +186,7 @@ class Talk:
             self.caller.environment.wait(0.05)
         raise AssertionError(f"{counted} never came to {count}")
 
-    def say(self, text: str, **options: Any) -> Heard:
+    def say(self, text: str, **options: Any) -> CallerReply:
         key = "" if self.history else f"{self.key}: "
         self.history.append({"role": "user", "content": f"{key}{text}"})
         return self.send(**options)
@@ -211,37 +211,37 @@ class Talk:
                 next(chunk for chunk in stream if chunk.choices and chunk.choices[0].delta.content)
                 time.sleep(after)
 
-    def send(self, *, tools: list[Json] | None = None, session: str = "", **more: Any) -> Heard:
+    def send(self, *, tools: list[Json] | None = None, session: str = "", **more: Any) -> CallerReply:
         """Send the history as it stands; the reply becomes part of it."""
         headers = {"x-session-id": session} if session else {}
         asked: Json = {"model": self.model, "messages": self.history, "extra_headers": headers, **more}
         if tools is not None:
             asked["tools"] = tools
         with self._client() as client:
-            heard = (self._streamed if self._streams else self._whole)(client, asked)
-        self.history.append(heard.message.to_dict())
-        return heard
+            reply = (self._streamed if self._streams else self._whole)(client, asked)
+        self.history.append(reply.message.to_dict())
+        return reply
 
     def _client(self) -> AbstractContextManager[openai.OpenAI]:
         if self.caller.client is not None:
             return nullcontext(self.caller.client)
         return self.caller.new_client(self.api_key)
 
-    def _whole(self, client: openai.OpenAI, asked: Json) -> Heard:
+    def _whole(self, client: openai.OpenAI, asked: Json) -> CallerReply:
         raw = client.chat.completions.with_raw_response.create(**asked)
-        return _heard(raw.parse(), raw.headers)
+        return _build_reply(raw.parse(), raw.headers)
 
-    def _streamed(self, client: openai.OpenAI, asked: Json) -> Heard:
+    def _streamed(self, client: openai.OpenAI, asked: Json) -> CallerReply:
         asked["stream_options"] = {"include_usage": True}
         with client.chat.completions.stream(**asked) as stream:
             for _ in stream:
                 pass
-            return _heard(stream.get_final_completion(), stream._response.headers)
+            return _build_reply(stream.get_final_completion(), stream._response.headers)
 
 
-def _heard(completion: Any, headers: Any) -> Heard:
+def _build_reply(completion: Any, headers: Any) -> CallerReply:
     choice = completion.choices[0]
-    return Heard(
+    return CallerReply(
         content=choice.message.content,
         finish=choice.finish_reason,
         model=completion.model,

@@ -160,10 +160,10 @@ def work(
     routes = [*governed, CONTRACT, GUARDED] if harvest else [UNGOVERNED]
     config = PROVIDER.format(url=model.url) + "".join(routes)
     gateway = environment.gateway(f"bad-{'governed' if harvest else 'ungoverned'}", config)
-    unheard: dict[Slip, str] = {dies: "echo half >> trail.txt; echo never", forbidden: FORBIDDEN}
-    words = [f"word-{number}" for number, slip in enumerate(slips) if slip not in unheard]
+    silent: dict[Slip, str] = {dies: "echo half >> trail.txt; echo never", forbidden: FORBIDDEN}
+    words = [f"word-{number}" for number, slip in enumerate(slips) if slip not in silent]
     left = iter(words)
-    commands = [unheard.get(slip) or f"echo {next(left)} >> trail.txt" for slip in slips]
+    commands = [silent.get(slip) or f"echo {next(left)} >> trail.txt" for slip in slips]
     job = model.hire(slips, commands, agent.grips)
     project = prepare(home)
     task = AgentTask(

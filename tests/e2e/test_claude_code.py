@@ -45,7 +45,7 @@ def test_a_call_and_its_result_are_one_session(caller: Caller, streams: bool, fo
     )
     assert (answered.content, answered.finish, answered.model) == ("The result is 579.", "stop", MODEL)
     assert answered.session == asked.session
-    assert '"text":"579"' in talk.last_heard
+    assert '"text":"579"' in talk.last_received
     assert caller.counts()["spawned"] == spawned
     assert talk.problems == []
 
@@ -104,7 +104,7 @@ def test_parallel_calls_are_answered_in_any_order(caller: Caller, order: str) ->
     answered = talk.send()
     assert answered.content == "3 and blue."
     for call, content in results:
-        assert talk.result_heard(call) == content
+        assert talk.result_received(call) == content
     assert talk.problems == []
 
 
@@ -121,8 +121,8 @@ def test_results_that_come_one_by_one_are_all_delivered_and_the_missing_asked_fo
     assert [call.id for call in talk.send().calls] == [first.id], "the same again asks for the same"
     talk.result(first, "it is 3")
     assert talk.send().content == "3 and blue."
-    assert talk.result_heard(first) == "it is 3"
-    assert talk.result_heard(second) == "it is blue"
+    assert talk.result_received(first) == "it is 3"
+    assert talk.result_received(second) == "it is blue"
 
 
 @pytest.mark.rule("R98")
@@ -135,24 +135,24 @@ def test_a_caller_that_wants_no_parallel_calls_gets_them_one_at_a_time(caller: C
     assert [call.function.name for call in second.calls] == ["look_up"]
     talk.result(second.calls[0], "it is blue")
     assert talk.send(tools=[CALCULATE, LOOK_UP], parallel_tool_calls=False).content == "3 and blue."
-    assert len(talk.heard) == 2
-    assert talk.result_heard(asked.calls[0]) == "it is 3"
+    assert len(talk.received) == 2
+    assert talk.result_received(asked.calls[0]) == "it is 3"
 
 
 @pytest.mark.rule("R95", "R100")
 def test_ten_rounds_with_text_beside_the_calls_are_one_session_and_one_process(caller: Caller) -> None:
     steps = [Turn(text=f"Step {number}.", uses=(Use("calculate", f"{number}"),)) for number in range(10)]
     talk = caller.talk([*steps, Turn(text="That was all.")])
-    heard = talk.say("ten steps", tools=[CALCULATE])
+    reply = talk.say("ten steps", tools=[CALCULATE])
     spawned = caller.counts()["spawned"]
     for number in range(10):
-        assert (heard.content, heard.finish) == (f"Step {number}.", "tool_calls")
-        talk.result(heard.calls[0], f"result {number}")
-        session, heard = heard.session, talk.send()
-        assert heard.session == session
-    assert heard.content == "That was all."
+        assert (reply.content, reply.finish) == (f"Step {number}.", "tool_calls")
+        talk.result(reply.calls[0], f"result {number}")
+        session, reply = reply.session, talk.send()
+        assert reply.session == session
+    assert reply.content == "That was all."
     assert caller.counts()["spawned"] == spawned
-    assert talk.say("thanks").session == session, "the next prompt is heard by the same session"
+    assert talk.say("thanks").session == session, "the same session gets the next prompt"
     assert talk.problems == []
 
 
@@ -181,7 +181,7 @@ def test_a_tool_that_was_not_declared_is_denied_and_never_shown(caller: Caller) 
     }
     talk.result(asked.calls[0], "1")
     assert talk.send().content == "One."
-    assert "No such tool" in talk.last_heard
+    assert "No such tool" in talk.last_received
 
 
 @pytest.mark.rule("R94", "R106")
@@ -197,9 +197,9 @@ def test_a_model_that_insists_on_undeclared_tools_is_stopped(caller: Caller) -> 
 @pytest.mark.rule("D12")
 def test_a_caller_that_wants_no_calls_gets_none(caller: Caller) -> None:
     talk = caller.talk([SUM[0], Turn(text="About 600.")])
-    heard = talk.say("add 123 and 456", tools=[CALCULATE], tool_choice="none")
-    assert (heard.content, heard.calls, heard.finish) == ("About 600.", [], "stop")
-    assert "the caller takes no tool calls in this turn" in talk.last_heard
+    reply = talk.say("add 123 and 456", tools=[CALCULATE], tool_choice="none")
+    assert (reply.content, reply.calls, reply.finish) == ("About 600.", [], "stop")
+    assert "the caller takes no tool calls in this turn" in talk.last_received
     assert talk.problems == []
 
 
@@ -207,8 +207,8 @@ def test_a_caller_that_wants_no_calls_gets_none(caller: Caller) -> None:
 def test_what_claude_code_settles_itself_is_reported_as_lost(caller: Caller) -> None:
     talk = caller.talk([Turn(text="Hello.")])
     settings = {"temperature": 0.2, "tool_choice": "required", "max_completion_tokens": 100}
-    heard = talk.say("hello", tools=[CALCULATE], **settings)
-    assert all(name in heard.losses for name in settings)
+    reply = talk.say("hello", tools=[CALCULATE], **settings)
+    assert all(name in reply.losses for name in settings)
     assert caller.talk([Turn(text="Hello.")]).say("hello", tools=[CALCULATE]).losses == ""
 
 
@@ -226,8 +226,8 @@ def test_a_result_that_comes_too_late_is_refused_and_the_model_is_reported(calle
     talk.history.pop()
     answered = talk.say("go on without it")
     assert (answered.content, answered.session) == ("Never mind.", asked.session)
-    assert "timed out" in talk.result_heard(asked.calls[0])
-    assert "go on without it" in talk.last_heard
+    assert "timed out" in talk.result_received(asked.calls[0])
+    assert "go on without it" in talk.last_received
 
 
 def test_words_instead_of_results_give_up_the_calls(caller: Caller) -> None:
@@ -236,9 +236,9 @@ def test_words_instead_of_results_give_up_the_calls(caller: Caller) -> None:
     talk.result(asked.calls[0], "it is 3")
     answered = talk.say("forget the colour")
     assert (answered.content, answered.session) == ("3 and blue.", asked.session)
-    assert talk.result_heard(asked.calls[0]) == "it is 3"
-    assert "went on without it" in talk.result_heard(asked.calls[1])
-    assert "forget the colour" in talk.last_heard
+    assert talk.result_received(asked.calls[0]) == "it is 3"
+    assert "went on without it" in talk.result_received(asked.calls[1])
+    assert "forget the colour" in talk.last_received
 
 
 @pytest.mark.rule("R103")
@@ -258,7 +258,7 @@ def test_a_conversation_goes_on_with_another_model(caller: Caller) -> None:
     again = talk.say("hello again")
     assert again.session != greeted.session
     assert (again.content, again.model) == ("Hello again.", f"{MODEL}/another-model")
-    assert '"text":"Hello."' in talk.last_heard
+    assert '"text":"Hello."' in talk.last_received
     assert [received.body["model"] for received in talk.conversation.turns] == [
         "inner-model",
         "another-model",
@@ -272,8 +272,8 @@ def test_an_edited_history_is_replayed_as_it_reads_now(caller: Caller) -> None:
     talk.history[-1]["content"] = "Bad."
     second = talk.say("and now?", tools=[CALCULATE])
     assert second.session != first.session
-    assert '"text":"Bad."' in talk.last_heard
-    assert "Fine." not in talk.last_heard
+    assert '"text":"Bad."' in talk.last_received
+    assert "Fine." not in talk.last_received
     third = talk.say("and now?", tools=[CALCULATE])
     assert (third.content, third.session) == ("Finest.", second.session)
     assert talk.problems == []
@@ -294,8 +294,8 @@ def test_a_session_that_had_to_go_is_replayed(caller: Caller, model: str) -> Non
     answered = talk.send(session=asked.session)
     assert (answered.content, answered.session) == ("The result is 579.", asked.session)
     assert caller.counts(model)["replayed"] == before["replayed"] + 1
-    assert talk.result_heard(asked.calls[0]) == "579"
-    assert "calculate" in talk.tools_heard, "the tools are remembered, though they were not declared again"
+    assert talk.result_received(asked.calls[0]) == "579"
+    assert "calculate" in talk.tools_received, "the tools are remembered, though they were not declared again"
     assert talk.problems == []
 
 
@@ -328,12 +328,12 @@ def test_twenty_sessions_at_once_are_not_mixed_up(caller: Caller) -> None:
         caller.talk([Turn(uses=(Use("calculate", f"{n}"),)), Turn(text=f"It is {n}.")]) for n in range(20)
     ]
     with ThreadPoolExecutor(20) as pool:
-        heard = list(pool.map(_whole_talk, talks, range(20)))
-    assert [content for _, _, content in heard] == [f"It is {n}." for n in range(20)]
-    assert all(first == second for first, second, _ in heard)
-    assert len({session for session, _, _ in heard}) == 20
+        reply = list(pool.map(_whole_talk, talks, range(20)))
+    assert [content for _, _, content in reply] == [f"It is {n}." for n in range(20)]
+    assert all(first == second for first, second, _ in reply)
+    assert len({session for session, _, _ in reply}) == 20
     for number, talk in enumerate(talks):
-        assert f"result {number}" in talk.last_heard
+        assert f"result {number}" in talk.last_received
         assert talk.problems == []
 
 
@@ -348,17 +348,17 @@ def test_large_and_strange_things_get_through(caller: Caller) -> None:
     ]
     asked = talk.send(tools=[look])
     assert asked.calls[0].function.name == "mcp__other__look.up"
-    assert '"image/png"' in talk.last_heard
+    assert '"image/png"' in talk.last_received
     assert system.strip() in str(talk.conversation.turns[-1].body["system"])
     talk.result(asked.calls[0], "Ω\u2028\n" * 140_000)
     assert talk.send().content == "I see."
-    assert talk.result_heard(asked.calls[0]).startswith("Ω\u2028\nΩ")
+    assert talk.result_received(asked.calls[0]).startswith("Ω\u2028\nΩ")
     assert talk.problems == []
 
 
 def test_words_are_never_taken_for_commands_or_files(caller: Caller, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
-    secret.write_text("the-word-nobody-should-hear", "utf-8")
+    secret.write_text("the-content-of-a-file", "utf-8")
     call = Turn(uses=(Use("calculate", "1"),))
     talk = caller.talk([Turn(text="Hello."), call, Turn(text="So."), Turn(text="Replayed.")])
     talk.say(f"@{secret} /help", tools=[CALCULATE])
@@ -367,10 +367,10 @@ def test_words_are_never_taken_for_commands_or_files(caller: Caller, tmp_path: P
     talk.say(f"and at @{secret}")
     talk.history[-1]["content"] = "What I never said."
     assert talk.say(f"/cost @{secret}", tools=[CALCULATE]).content == "Replayed."
-    assert len(talk.heard) == 4
+    assert len(talk.received) == 4
     for received in talk.conversation.turns:
         assert str(secret) in received.raw.decode()
-        assert "the-word-nobody-should-hear" not in received.raw.decode()
+        assert "the-content-of-a-file" not in received.raw.decode()
 
 
 def test_another_client_cannot_reach_a_session(caller: Caller) -> None:

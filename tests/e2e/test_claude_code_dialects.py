@@ -133,5 +133,5 @@ def test_a_replay_goes_on_with_thoughts_or_without(environment: Environment, kee
         answer = client.messages.create(**asked)
     assert answer.content[-1].type == "text"
     assert answer.content[-1].text == "The result is 579."
-    assert ("Adding comes first." in talk.last_heard) == keeps_thoughts
+    assert ("Adding comes first." in talk.last_received) == keeps_thoughts
     assert talk.problems == []

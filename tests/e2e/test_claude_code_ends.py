@@ -41,7 +41,7 @@ def test_a_session_that_an_operator_ends_calls_no_model(environment: Environment
     process = caller.admin("GET", f"/admin/sessions/{asked.session}")["process"]
     caller.admin("DELETE", f"/admin/sessions/{asked.session}")
     until(environment, lambda: not Path(f"/proc/{process}").exists())
-    assert len(talk.heard) == 1
+    assert len(talk.received) == 1
 
 
 @pytest.mark.rule("D1")
@@ -55,14 +55,14 @@ def test_a_session_that_expires_or_is_evicted_calls_no_model(
     process = caller.admin("GET", f"/admin/sessions/{asked.session}")["process"]
     park(caller, "narrow")
     until(environment, lambda: not Path(f"/proc/{process}").exists())
-    assert (len(expired.heard), len(evicted.heard)) == (1, 1)
+    assert (len(expired.received), len(evicted.received)) == (1, 1)
 
 
 @pytest.mark.rule("D1")
 def test_a_gateway_that_stops_calls_no_model(host: Host) -> None:
     talks = [park(host.caller)[0] for _ in range(2)]
     host.restart()
-    assert [len(talk.heard) for talk in talks] == [1, 1]
+    assert [len(talk.received) for talk in talks] == [1, 1]
 
 
 @pytest.mark.rule("D2")
@@ -136,7 +136,7 @@ def test_tools_outlive_a_restart(host: Host) -> None:
     talk.caller = host.caller
     talk.result(asked.calls[0], "579")
     assert talk.send().content == "The result is 579."
-    assert talk.tools_heard == {"calculate", "look_up"}
+    assert talk.tools_received == {"calculate", "look_up"}
     described = {tool["name"]: tool["description"] for tool in talk.conversation.turns[-1].body["tools"]}
     assert described["mcp__gateway__look_up"] == "Does look_up."
 
@@ -148,9 +148,9 @@ def test_a_replay_adds_no_message(host: Host) -> None:
     talk.caller = host.caller
     talk.result(asked.calls[0], "579")
     assert talk.send(tools=[CALCULATE]).content == "The result is 579."
-    last = [message for message in talk.heard[-1] if message["role"] == "user"][-1]
+    last = [message for message in talk.received[-1] if message["role"] == "user"][-1]
     assert [block["type"] for block in last["content"]] == ["tool_result"]
-    assert "left off" not in talk.last_heard
+    assert "left off" not in talk.last_received
 
 
 @pytest.mark.rule("R97")
@@ -164,7 +164,7 @@ def test_results_that_are_sent_again_get_the_same_reply_without_a_model_call(cal
     again = talk.send(tools=[CALCULATE])
     assert (again.content, again.session) == (first.content, first.session)
     assert [call.id for call in again.calls] == [call.id for call in first.calls]
-    assert (len(talk.heard), caller.counts()["spawned"]) == (2, spawned)
+    assert (len(talk.received), caller.counts()["spawned"]) == (2, spawned)
     talk.result(again.calls[0], "7")
     assert talk.send(tools=[CALCULATE]).content == "All done."
     assert caller.counts()["spawned"] == spawned

@@ -48,7 +48,7 @@ def test_a_gateway_that_was_started_again_goes_on_from_the_history(
     talk.result(asked.calls[0], "579")
     answered = talk.send(session=asked.session if killed else "")
     assert answered.content == "The result is 579."
-    assert talk.result_heard(asked.calls[0]) == "579"
+    assert talk.result_received(asked.calls[0]) == "579"
     assert len(host.processes) == 1
     assert talk.problems == []
 
@@ -63,7 +63,7 @@ def test_a_process_that_dies_while_it_waits_is_replaced(caller: Caller) -> None:
     _kill(talk, asked.session)
     talk.result(asked.calls[0], "579")
     assert talk.send().content == "The result is 579."
-    assert talk.result_heard(asked.calls[0]) == "579"
+    assert talk.result_received(asked.calls[0]) == "579"
 
 
 def test_a_process_that_dies_in_the_middle_of_a_turn_is_replaced_once(
@@ -76,7 +76,7 @@ def test_a_process_that_dies_in_the_middle_of_a_turn_is_replaced_once(
 
     async def both() -> str:
         answering = asyncio.get_running_loop().run_in_executor(None, talk.send)
-        while len(talk.heard) < 2:
+        while len(talk.received) < 2:
             await asyncio.sleep(0.02)
         await asyncio.get_running_loop().run_in_executor(None, os.kill, process, signal.SIGKILL)
         return str((await answering).content)
@@ -108,7 +108,7 @@ def test_a_caller_that_leaves_after_its_results_gets_its_answer_when_it_comes_ba
     talk.leave_early([CALCULATE])
     until(environment, lambda: talk.conversation.turns[-1].left)
     assert talk.send(tools=[CALCULATE]).content == "The result is 579."
-    assert talk.result_heard(asked.calls[0]) == "579"
+    assert talk.result_received(asked.calls[0]) == "579"
 
 
 def test_a_gateway_without_room_states_when_to_come_back(environment: Environment, caller: Caller) -> None:
@@ -118,7 +118,7 @@ def test_a_gateway_without_room_states_when_to_come_back(environment: Environmen
     async def both() -> openai.APIStatusError:
         loop = asyncio.get_running_loop()
         leaving = loop.run_in_executor(None, first.leave_early, [CALCULATE], 1.0)
-        while not first.heard:
+        while not first.received:
             await asyncio.sleep(0.02)
         second = caller.talk([Turn(text="Hello.")], model="narrow")
         try:

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.peers.forwarding import ForwardedRequest, build_headers
 from tests import postgres
-from tests.e2e.claude_code import CALCULATE, Caller, Heard, Talk, config
+from tests.e2e.claude_code import CALCULATE, Caller, CallerReply, Talk, config
 from tests.e2e.environment import Environment
 from tests.e2e.gateway import Gateway
 from tests.e2e.test_claude_code_lifetimes import SUM
@@ -69,7 +69,7 @@ async def sign_request(url: str) -> tuple[bytes, dict[str, str]]:
     return body, build_headers(bytes.fromhex(secret), body, now)
 
 
-def ask_and_move(pair: Pair) -> tuple[Talk, Heard]:
+def ask_and_move(pair: Pair) -> tuple[Talk, CallerReply]:
     """A conversation whose call waits at the first gateway, and whose caller turns to the second."""
     talk = pair.callers[0].talk(SUM, streams=True)
     asked = talk.say("add 123 and 456", tools=[CALCULATE])
@@ -98,7 +98,7 @@ def test_a_parked_call_is_answered_through_another_gateway(environment: Environm
     assert environment.run(post(headers, body + b"x")) == 400
     answered = talk.send()
     assert (answered.content, answered.session) == ("The result is 579.", asked.session)
-    assert len(talk.heard) == 2
+    assert len(talk.received) == 2
     first, second = (caller.counts() for caller in pair.callers)
     assert (first["spawned"], first["continued"], first["parked"]) == (1, 1, 0)
     assert (second["spawned"], second["replayed"], second["forwarded"]) == (0, 0, 1)
@@ -111,7 +111,7 @@ def test_a_parked_call_of_a_gateway_that_was_killed_is_replayed(environment: Env
     # The session's name was issued by the other gateway.
     answered = talk.send(session=asked.session)
     assert answered.content == "The result is 579."
-    assert talk.result_heard(asked.calls[0]) == "579"
+    assert talk.result_received(asked.calls[0]) == "579"
     assert pair.callers[1].counts()["replayed"] == 1
 
 

@@ -107,7 +107,7 @@ def test_a_budget_survives_a_gateway_that_is_killed(tmp_path: Path) -> None:
             open_asks = [
                 asyncio.ensure_future(ask(session, gateway, key, max_tokens=4_800)) for _ in range(2)
             ]
-            await eventually(lambda: len(upstream.heard) == 4)
+            await eventually(lambda: len(upstream.received) == 4)
             assert await ask(session, gateway, key, max_tokens=4_800) == 429
             await gateway.kill()
             await asyncio.wait(open_asks)
@@ -140,7 +140,7 @@ def test_a_budget_holds_for_two_hundred_at_once_also_when_the_gateway_is_killed_
             gateway = Gateway(config(upstream), tmp_path)
             await gateway.start()
             asks = [asyncio.ensure_future(ask(session, gateway, key)) for _ in range(200)]
-            await eventually(lambda: len(upstream.heard) >= 5)
+            await eventually(lambda: len(upstream.received) >= 5)
             await gateway.kill()
             await asyncio.gather(*asks, return_exceptions=True)
             again = Gateway(config(upstream), tmp_path)

@@ -78,7 +78,7 @@ def test_a_budget_holds_for_three_gateways_also_when_one_is_killed(tmp_path: Pat
         ):
             key = await command(tmp_path, "keys", "create", "ci", "--tokens-per-day", str(budget))
             asks = [asyncio.ensure_future(ask(session, gateways[n % 3], key)) for n in range(150)]
-            await eventually(lambda: len(upstream.heard) >= 5)
+            await eventually(lambda: len(upstream.received) >= 5)
             await gateways[0].kill()
             await asyncio.gather(*asks, return_exceptions=True)
             statuses: list[int] = [200]
@@ -89,7 +89,7 @@ def test_a_budget_holds_for_three_gateways_also_when_one_is_killed(tmp_path: Pat
             assert budget <= reply["used"]["day"]["tokens"] < budget + USED
             assert reply["reserved"]["day"]["tokens"] == 0
             # The upstream has answered no more than the budget and one request.
-            assert len(upstream.heard) <= budget // USED + 1 + 5
+            assert len(upstream.received) <= budget // USED + 1 + 5
 
     run(scenario)
 
@@ -138,7 +138,7 @@ def test_a_response_of_one_gateway_is_continued_read_and_deleted_by_another(tmp_
             more = {**RESPONSE, "input": "and now", "previous_response_id": stored["id"]}
             status, continued = await fetch(session, "POST", f"{second.url}/v1/responses", more)
             assert status == 200
-            messages = msgspec.json.decode(upstream.heard[-1].body)["messages"]
+            messages = msgspec.json.decode(upstream.received[-1].body)["messages"]
             assert [each["role"] for each in messages] == ["user", "assistant", "user"]
             path = f"/v1/responses/{continued['id']}"
             assert (await fetch(session, "GET", first.url + path))[1]["id"] == continued["id"]
@@ -179,7 +179,7 @@ def test_a_background_run_is_polled_through_another_gateway_and_fails_with_its_o
             finish.set()
             await wait_for(ending, "completed")
             dying = await begin()
-            await eventually(lambda: len(upstream.heard) == 2)
+            await eventually(lambda: len(upstream.received) == 2)
             assert await poll(dying) in ("queued", "in_progress")
             await first.kill()
             await wait_for(dying, "failed")
@@ -199,7 +199,7 @@ def test_a_background_run_is_ended_through_another_gateway(tmp_path: Path, url: 
         ):
             body = {**RESPONSE, "background": True}
             _, begun = await fetch(session, "POST", f"{first.url}/v1/responses", body)
-            await eventually(lambda: len(upstream.heard) == 1)
+            await eventually(lambda: len(upstream.received) == 1)
             path = f"/v1/responses/{begun['id']}"
             place = path if method == "DELETE" else f"{path}/cancel"
             status, ended = await fetch(session, method, second.url + place)
@@ -254,7 +254,7 @@ def test_an_outage_refuses_only_budgets_and_loses_nothing(tmp_path: Path) -> Non
                 await asyncio.to_thread(server.resume)
                 async with started(tmp_path, config(upstream, server.url, timeout=1.0), 1) as (again,):
                     await until_answered(session, again, free)
-                answered = len(upstream.heard)
+                answered = len(upstream.received)
 
                 async def count() -> int:
                     reply = await command(tmp_path, "usage", "--json")
@@ -354,17 +354,17 @@ target = ["bad/m", "up/m"]
                     return reasons == ["fails at another gateway"]
 
                 assert await ask(session, first, model="pool") == 200
-                assert len(failing.heard) == 1
+                assert len(failing.received) == 1
                 # The other gateway learns of the cooldown within seconds, and then does not try the target.
                 await wait_until(is_warned)
                 assert await ask(session, second, model="pool") == 200
-                assert len(failing.heard) == 1
+                assert len(failing.received) == 1
                 for number in range(4):
                     talk = [{"role": "user", "content": f"conversation {number}"}]
                     for gateway in (first, second):
                         assert await ask(session, gateway, messages=talk) == 200
-                    used = [heard.headers["authorization"] for heard in upstream.heard[-2:]]
+                    used = [received.headers["authorization"] for received in upstream.received[-2:]]
                     assert used[0] == used[1]
-                assert len({heard.headers["authorization"] for heard in upstream.heard}) > 1
+                assert len({received.headers["authorization"] for received in upstream.received}) > 1
 
     run(scenario)

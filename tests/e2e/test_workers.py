@@ -70,7 +70,7 @@ def test_workers_share_the_port_the_budget_and_their_numbers(tmp_path: Path) -> 
                 reply = await command(tmp_path, "keys", "show", "ci", "--json")
                 assert budget <= reply["used"]["day"]["tokens"] < budget + USED
                 (target,) = (await gateway.status(session))["targets"]
-                assert target["tries"] == len(upstream.heard)
+                assert target["tries"] == len(upstream.received)
                 async with session.get(f"{gateway.url}/metrics", headers=gateway.admin()) as response:
                     families = list(text_string_to_metric_families(await response.text()))
                 counted = sum(
@@ -125,7 +125,7 @@ def test_a_reload_reaches_all_workers_and_drops_no_stream(tmp_path: Path) -> Non
                         return await response.read()
 
                 streams = [asyncio.ensure_future(stream()) for _ in range(8)]
-                await eventually(lambda: len(upstream.heard) == 8)
+                await eventually(lambda: len(upstream.received) == 8)
                 path = tmp_path / "dragoman.toml"
                 path.write_text(path.read_text() + "ping = 5.0\n")
                 async with session.post(f"{gateway.url}/admin/reload", headers=gateway.admin()) as response:
@@ -175,9 +175,9 @@ def test_workers_are_restarted_one_after_the_other_without_a_dropped_stream(tmp_
                 former = await wait_for_workers(gateway, session)
                 for process in sorted(former):
                     finish.clear()
-                    heard = len(upstream.heard)
+                    received = len(upstream.received)
                     streams = [asyncio.ensure_future(read_stream(gateway, session)) for _ in range(12)]
-                    await eventually(lambda heard=heard: len(upstream.heard) == heard + 12)  # type: ignore[misc]
+                    await eventually(lambda received=received: len(upstream.received) == received + 12)  # type: ignore[misc]
                     os.kill(process, signal.SIGTERM)
                     await wait_until_closing(gateway, session, process)
                     assert not any(each.done() for each in streams)
@@ -202,7 +202,7 @@ def test_a_worker_that_is_killed_breaks_only_its_own_streams(tmp_path: Path) -> 
             try:
                 victim = min(await wait_for_workers(gateway, session))
                 streams = [asyncio.ensure_future(read_stream(gateway, session)) for _ in range(16)]
-                await eventually(lambda: len(upstream.heard) == 16)
+                await eventually(lambda: len(upstream.received) == 16)
                 os.kill(victim, signal.SIGKILL)
                 await wait_for_another(gateway, session, victim)
                 broken = [each for each in streams if each.done()]

@@ -1,4 +1,4 @@
-"""Replies of a model that misbehaves, in every upstream dialect, and what a client hears of them."""
+"""Replies of a model that misbehaves, in every upstream dialect, and what a client receives."""
 
 from collections.abc import Mapping, Sequence
 
@@ -63,7 +63,7 @@ def cut(text: str, pieces: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def spoken(dialect: str, events: Sequence[ReplyEvent]) -> list[bytes]:
+def write_stream(dialect: str, events: Sequence[ReplyEvent]) -> list[bytes]:
     """The events as an upstream of this dialect streams them."""
     writer = dialect_named(dialect).stream_writer(
         ClientContext(upstream="elsewhere", model="m", ids=IdSource("up"))
@@ -72,7 +72,7 @@ def spoken(dialect: str, events: Sequence[ReplyEvent]) -> list[bytes]:
 
 
 def script(dialect: str, events: Sequence[ReplyEvent], *, stream: bool = True) -> Script:
-    written = spoken(dialect, events)
+    written = write_stream(dialect, events)
     if stream:
         return Script(pieces=written)
     body = msgspec.json.encode(collect_sse(dialect_named(dialect), b"".join(written)))
@@ -100,8 +100,8 @@ def governed(name: str, dialect: str, values: Mapping[str, object]) -> Provider:
     return msgspec.structs.replace(provider(name, dialect), governance=read_governance(values))
 
 
-class Heard(msgspec.Struct, frozen=True):
-    """What the client heard, what the upstream was asked, and what was recorded."""
+class GovernedReply(msgspec.Struct, frozen=True):
+    """What the client received, what the upstream was asked, and what was recorded."""
 
     essence: Essence
     result: ExchangeResult
@@ -112,15 +112,15 @@ class Heard(msgspec.Struct, frozen=True):
         return [noted.intervention.kind for noted in self.result.record.interventions]
 
 
-def hear(
+def run_governed(
     values: Mapping[str, object],
     *scripts: Script,
     client: str = "anthropic",
     upstream: str = "openai_chat",
     asked: Ask | None = None,
     stream: bool = True,
-) -> Heard:
-    """Ask under this governance, and hear."""
+) -> GovernedReply:
+    """Run one exchange under this governance."""
     scripted = ScriptedUpstream(*scripts)
     bench = Bench({"up": scripted}, [governed("up", upstream, values)])
     result = run(bench.run_exchange(asked or question(client, stream=stream)))
@@ -131,4 +131,4 @@ def hear(
         body = result.client.body
     else:
         body = explode_sse(dialect_named(client), result.client.json())
-    return Heard(read_essence(client, body), result, scripted.calls)
+    return GovernedReply(read_essence(client, body), result, scripted.calls)

@@ -14,13 +14,13 @@ from dragoman.hub.tally import Tally
 from tests.cases.essence import read_essence
 from tests.exchange.clock import run
 from tests.exchange.fakes import Bench, Piece, Script, ScriptedUpstream, Wait, provider, record_of
-from tests.exchange.governing import Block, events_of, governed, hear, question, script, spoken
+from tests.exchange.governing import Block, events_of, governed, question, run_governed, script, write_stream
 from tests.exchange.sample_replies import DIALECTS
 
 MENDING: dict[str, object] = {"tools": "hold", "harvest": "hermes", "rename": True, "dedupe": True}
 TEXT_CALL = '<tool_call>\n{"name": "Read", "arguments": {"path": "a"}}\n</tool_call>'
 
-#: What a bad model says, how it ends, and what its client should hear: a text and the arguments of its calls.
+#: What a bad model writes, how it ends, and what its client should receive: a text, and arguments of calls.
 CASES: dict[str, tuple[tuple[Block, ...], StopCause, str, list[object]]] = {
     "a call in text": ((f"I will look.\n{TEXT_CALL}",), "end", "I will look.", [{"path": "a"}]),
     "two calls in text": (
@@ -53,12 +53,12 @@ WAYS = [
 def test_every_client_gets_the_same_good_calls(name: str, upstream: str, client: str, stream: bool) -> None:
     blocks, cause, text, arguments = CASES[name]
     events = events_of(*blocks, cause=cause, pieces=3)
-    heard = hear(
+    reply = run_governed(
         MENDING, script(upstream, events, stream=stream), client=client, upstream=upstream, stream=stream
     )
-    assert heard.essence.text == text
-    assert heard.essence.calls == tuple(("Read", each) for each in arguments)
-    assert heard.result.record.ending == "finished"
+    assert reply.essence.text == text
+    assert reply.essence.calls == tuple(("Read", each) for each in arguments)
+    assert reply.result.record.ending == "finished"
 
 
 @pytest.mark.rule("R79", "R83", "R89", "C16")
@@ -97,7 +97,7 @@ def scripted_pieces(upstream: ScriptedUpstream) -> list[bytes]:
 def test_a_good_reply_is_reported_as_without_governance(upstream: str, client: str) -> None:
     watching = {"harvest": "auto", "rename": True, "dedupe": True, "validate": True, "guard": ["secrets"]}
     events = events_of("I will look.", ("Read", '{"path":"a"}'), cause="tool_calls", pieces=3)
-    pieces = spoken(upstream, events)
+    pieces = write_stream(upstream, events)
     # Without governance the reply to a forwarded request would be forwarded, too.
     asked = question(client)
     asked.metadata = msgspec.structs.replace(asked.metadata, is_assembled=True)
@@ -118,21 +118,21 @@ def test_a_good_reply_is_reported_as_without_governance(upstream: str, client: s
 @pytest.mark.parametrize("client", DIALECTS)
 @pytest.mark.parametrize("upstream", DIALECTS)
 def test_governing_replies_adds_nothing_to_requests(upstream: str, client: str) -> None:
-    plain = hear({}, script(upstream, events_of("Hi.")), client=client, upstream=upstream)
-    heard = hear(
+    plain = run_governed({}, script(upstream, events_of("Hi.")), client=client, upstream=upstream)
+    reply = run_governed(
         {**MENDING, "validate": True, "guard": ["secrets"]},
         script(upstream, events_of("Hi.")),
         client=client,
         upstream=upstream,
     )
-    assert heard.calls[0].body == plain.calls[0].body
+    assert reply.calls[0].body == plain.calls[0].body
 
 
 @pytest.mark.rule("R85")
 def test_a_whole_reply_reports_in_its_head_what_was_done() -> None:
     events = events_of(("rEAD", "{'path': 'a',}"), cause="tool_calls")
-    heard = hear(MENDING, script("openai_chat", events, stream=False), stream=False)
-    assert heard.result.client.headers["x-dragoman-repairs"] == (
+    reply = run_governed(MENDING, script("openai_chat", events, stream=False), stream=False)
+    assert reply.result.client.headers["x-dragoman-repairs"] == (
         "3: rename Read (case); hold Read; repair Read (commas, quotes)"
     )
 
@@ -140,22 +140,24 @@ def test_a_whole_reply_reports_in_its_head_what_was_done() -> None:
 @pytest.mark.rule("R85")
 def test_a_stream_reports_in_its_head_what_was_done_by_then() -> None:
     events = events_of(("rEAD", "{'path': 'a',}"), cause="tool_calls", pieces=3)
-    heard = hear(MENDING, script("openai_chat", events))
-    assert heard.result.client.headers["x-dragoman-repairs"] == (
+    reply = run_governed(MENDING, script("openai_chat", events))
+    assert reply.result.client.headers["x-dragoman-repairs"] == (
         "3: rename Read (case); hold Read; repair Read (commas, quotes)"
     )
-    live = hear({"rename": True}, script("openai_chat", events))
+    live = run_governed({"rename": True}, script("openai_chat", events))
     assert live.result.client.headers["x-dragoman-repairs"] == "1: rename Read (case)"
-    assert heard.kinds == ["rename", "hold", "repair"]
+    assert reply.kinds == ["rename", "hold", "repair"]
 
 
 @pytest.mark.rule("R85")
 def test_every_intervention_is_a_line_of_the_log() -> None:
     pieces: list[Piece] = []
-    for piece in spoken("openai_chat", events_of(("Read", "{'path': 'a',}"), cause="tool_calls", pieces=4)):
+    for piece in write_stream(
+        "openai_chat", events_of(("Read", "{'path': 'a',}"), cause="tool_calls", pieces=4)
+    ):
         pieces += [piece, Wait(0.5)]
-    heard = hear({"tools": "hold"}, Script(pieces=pieces), client="openai_responses")
-    _, repaired = heard.result.record.governance_lines()
+    reply = run_governed({"tools": "hold"}, Script(pieces=pieces), client="openai_responses")
+    _, repaired = reply.result.record.governance_lines()
     assert repaired == {
         "request": "req_1",
         "client": "openai_responses",
@@ -173,26 +175,26 @@ def test_every_intervention_is_a_line_of_the_log() -> None:
         "after": 13,
         "held_ms": 2500,
     }
-    assert heard.result.record.line()["interventions"] == 2
+    assert reply.result.record.line()["interventions"] == 2
 
 
 @pytest.mark.rule("R84", "R85")
 def test_what_went_wrong_states_why() -> None:
     events = events_of(("Read", "read it ]["), ("Nope", "{}"), cause="tool_calls")
-    heard = hear(MENDING, script("openai_chat", events))
-    lines = {str(line["kind"]): line for line in heard.result.record.governance_lines()}
+    reply = run_governed(MENDING, script("openai_chat", events))
+    lines = {str(line["kind"]): line for line in reply.result.record.governance_lines()}
     assert (lines["unrepairable"]["ok"], lines["unrepairable"]["reason"]) == (False, "parse_failed")
     assert lines["undeclared"]["reason"] == "no such tool was declared"
-    assert heard.essence.calls[1] == ("Nope", {})
+    assert reply.essence.calls[1] == ("Nope", {})
 
 
 def test_what_is_kept_of_a_reply_with_very_many_calls_is_bounded() -> None:
     events = events_of(*[("rEAD", "{}")] * 300, cause="tool_calls")
-    heard = hear({"rename": True}, script("openai_chat", events, stream=False), stream=False)
-    record = heard.result.record
+    reply = run_governed({"rename": True}, script("openai_chat", events, stream=False), stream=False)
+    record = reply.result.record
     assert len(record.interventions) == 300
     assert len(list(record.interventions)) == 200
-    assert len(heard.result.client.headers["x-dragoman-repairs"]) <= 900
+    assert len(reply.result.client.headers["x-dragoman-repairs"]) <= 900
 
 
 def test_counts_report_which_model_misbehaves() -> None:
@@ -251,27 +253,27 @@ def test_several_answers_cannot_be_governed() -> None:
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 def test_a_model_that_must_call_can_still_answer(client: str, stream: bool) -> None:
     events = events_of((EXIT_NAME, '{"answer": "All done."}'), cause="tool_calls", pieces=3)
-    heard = hear(
+    reply = run_governed(
         {"choice": "required"}, script("openai_chat", events, stream=stream), client=client, stream=stream
     )
-    sent = msgspec.json.decode(heard.calls[0].body)
+    sent = msgspec.json.decode(reply.calls[0].body)
     assert sent["tool_choice"] == "required"
     assert [tool["function"]["name"] for tool in sent["tools"]] == ["Read", EXIT_NAME]
-    assert heard.essence.text == "All done."
-    assert heard.essence.calls == ()
-    assert EXIT_NAME.encode() not in heard.result.client.body
-    assert heard.kinds == ["choice", "exit"]
-    assert [line["phase"] for line in heard.result.record.governance_lines()] == ["request", "response"]
+    assert reply.essence.text == "All done."
+    assert reply.essence.calls == ()
+    assert EXIT_NAME.encode() not in reply.result.client.body
+    assert reply.kinds == ["choice", "exit"]
+    assert [line["phase"] for line in reply.result.record.governance_lines()] == ["request", "response"]
 
 
 @pytest.mark.rule("R17")
 def test_an_explicit_choice_is_never_overridden() -> None:
     asked = question("openai_chat", more={"tool_choice": "none"})
     sent = asked.body
-    heard = hear(
+    reply = run_governed(
         {"choice": "required"}, script("openai_chat", events_of("Hi.")), client="openai_chat", asked=asked
     )
-    assert heard.calls[0].body == sent
+    assert reply.calls[0].body == sent
 
 
 @pytest.mark.rule("H36")
@@ -280,18 +282,18 @@ def test_an_explicit_choice_is_never_overridden() -> None:
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 def test_a_model_without_function_calling_can_call(client: str, upstream: str, stream: bool) -> None:
     events = events_of(f"I will look.\n{TEXT_CALL}", pieces=4)
-    heard = hear(
+    reply = run_governed(
         {"contract": True},
         script(upstream, events, stream=stream),
         client=client,
         upstream=upstream,
         stream=stream,
     )
-    sent = heard.calls[0].body
+    sent = reply.calls[0].body
     assert b'"tools"' not in sent
     assert b"# Tools" in sent
-    assert heard.essence.text == "I will look."
-    assert heard.essence.calls == (("Read", {"path": "a"}),)
+    assert reply.essence.text == "I will look."
+    assert reply.essence.calls == (("Read", {"path": "a"}),)
 
 
 @pytest.mark.rule("H22", "H36")
@@ -301,15 +303,15 @@ def test_a_free_text_tool_works_in_words_too() -> None:
     text = '<tool_call>\n{"name": "apply_patch", "arguments": {"input": "*** Begin"}}\n</tool_call>'
     for upstream in ("openai_chat", "openai_responses"):
         asked.body = asked.body or question("openai_responses", tools=(), more={"tools": [tool]}).body
-        heard = hear(
+        reply = run_governed(
             {"contract": True},
             script(upstream, events_of(text)),
             client="openai_responses",
             upstream=upstream,
             asked=asked,
         )
-        assert heard.essence.calls == (("apply_patch", {"input": "*** Begin"}),)
-        assert b"custom_tool_call" in heard.result.client.body
+        assert reply.essence.calls == (("apply_patch", {"input": "*** Begin"}),)
+        assert b"custom_tool_call" in reply.result.client.body
 
 
 @pytest.mark.rule("H36", "C20")
@@ -333,14 +335,14 @@ def test_the_family_that_is_known_of_a_model_can_be_harvested(family: str | None
 def test_a_call_that_was_made_is_not_also_found_in_the_text(upstream: str, client: str, stream: bool) -> None:
     example = "As in ```\n" + TEXT_CALL + "\n``` or so."
     events = events_of(("Read", '{"path":"b"}'), example + TEXT_CALL, cause="tool_calls", pieces=2)
-    heard = hear(
+    reply = run_governed(
         {"harvest": "hermes"},
         script(upstream, events, stream=stream),
         client=client,
         upstream=upstream,
         stream=stream,
     )
-    assert heard.essence.calls == (("Read", {"path": "b"}),)
+    assert reply.essence.calls == (("Read", {"path": "b"}),)
 
 
 @pytest.mark.rule("R75", "R90")
@@ -349,23 +351,23 @@ def test_a_server_that_reads_calls_and_leaves_their_text_makes_no_doubles(stream
     text = TEXT_CALL + TEXT_CALL.replace('"a"', '"b"')
     structured = [("Read", '{ "path": "a" }'), ("Read", '{"path":"b"}')]
     events = events_of(f"<think>Hm.</think>{text}", *structured, cause="tool_calls", pieces=4)
-    heard = hear({"harvest": "hermes"}, script("openai_chat", events, stream=stream), stream=stream)
-    assert heard.essence.calls == (("Read", {"path": "a"}), ("Read", {"path": "b"}))
-    assert heard.essence.thoughts == "Hm."
+    reply = run_governed({"harvest": "hermes"}, script("openai_chat", events, stream=stream), stream=stream)
+    assert reply.essence.calls == (("Read", {"path": "a"}), ("Read", {"path": "b"}))
+    assert reply.essence.thoughts == "Hm."
 
 
 def test_a_call_beside_the_one_in_the_text_is_another_call() -> None:
     events = events_of(TEXT_CALL, ("Read", '{"path":"b"}'), cause="tool_calls", pieces=2)
-    heard = hear({"harvest": "hermes"}, script("openai_chat", events))
-    assert heard.essence.calls == (("Read", {"path": "a"}), ("Read", {"path": "b"}))
+    reply = run_governed({"harvest": "hermes"}, script("openai_chat", events))
+    assert reply.essence.calls == (("Read", {"path": "a"}), ("Read", {"path": "b"}))
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 def test_arguments_can_be_checked_against_their_schema(stream: bool) -> None:
     events = events_of(("Read", '{"path":"a"}'), ("Read", '{"file":5}'), cause="tool_calls")
-    heard = hear({"validate": True}, script("openai_chat", events, stream=stream), stream=stream)
-    assert heard.essence.calls == (("Read", {"path": "a"}), ("Read", {"file": 5}))
-    outcomes = [noted.intervention for noted in heard.result.record.interventions]
+    reply = run_governed({"validate": True}, script("openai_chat", events, stream=stream), stream=stream)
+    assert reply.essence.calls == (("Read", {"path": "a"}), ("Read", {"file": 5}))
+    outcomes = [noted.intervention for noted in reply.result.record.interventions]
     assert [(each.kind, each.ok) for each in outcomes] == [("validate", True), ("validate", False)]
     assert "path" in outcomes[1].reason
 
@@ -373,8 +375,8 @@ def test_arguments_can_be_checked_against_their_schema(stream: bool) -> None:
 @pytest.mark.rule("R17")
 def test_without_an_exit_the_choice_alone_is_raised() -> None:
     events = events_of(("Read", '{"path":"a"}'), cause="tool_calls")
-    heard = hear({"choice": "required", "exit": False}, script("openai_chat", events))
-    sent = msgspec.json.decode(heard.calls[0].body)
+    reply = run_governed({"choice": "required", "exit": False}, script("openai_chat", events))
+    sent = msgspec.json.decode(reply.calls[0].body)
     assert sent["tool_choice"] == "required"
     assert len(sent["tools"]) == 1
 
@@ -382,16 +384,16 @@ def test_without_an_exit_the_choice_alone_is_raised() -> None:
 @pytest.mark.rule("C15")
 def test_the_member_that_shows_broken_arguments_can_be_named() -> None:
     events = events_of(("Read", "read it ]["), cause="tool_calls")
-    heard = hear({"tools": "hold", "raw_key": "what_came"}, script("openai_chat", events))
-    assert heard.essence.calls == (("Read", {"what_came": "read it ]["}),)
+    reply = run_governed({"tools": "hold", "raw_key": "what_came"}, script("openai_chat", events))
+    assert reply.essence.calls == (("Read", {"what_came": "read it ]["}),)
 
 
 def test_more_than_may_be_held_goes_out_as_it_comes() -> None:
     path = "a" * 5000
     events = events_of(("Read", f'{{"path": "{path}"}}'), cause="tool_calls", pieces=20)
-    heard = hear({"tools": "hold", "hold_bytes": 1024}, script("openai_chat", events))
-    assert heard.essence.calls == (("Read", {"path": path}),)
-    (let_go,) = [noted.intervention for noted in heard.result.record.interventions]
+    reply = run_governed({"tools": "hold", "hold_bytes": 1024}, script("openai_chat", events))
+    assert reply.essence.calls == (("Read", {"path": path}),)
+    (let_go,) = [noted.intervention for noted in reply.result.record.interventions]
     assert (let_go.ok, let_go.reason) == (False, "more than may be held")
 
 
@@ -405,22 +407,24 @@ def test_shell_commands_are_guarded_the_same_for_everybody(client: str, upstream
         ("shell", '{"command":"git reset --hard"}'),
         ("Bash", '{"command":"git reset --hard"}'),
     ]
-    heard = hear(
+    reply = run_governed(
         {"guard": guard},
         script(upstream, events_of(*blocks, cause="tool_calls")),
         client=client,
         upstream=upstream,
         asked=question(client, tools=("shell", "Bash")),
     )
-    assert heard.essence.calls == (
+    assert reply.essence.calls == (
         ("shell", {"command": ["bash", "-lc", "ls | wc"]}),
         ("Bash", {"command": "git reset --hard"}),
     )
-    assert "was denied: it would throw away work" in heard.essence.text
+    assert "was denied: it would throw away work" in reply.essence.text
 
 
 def test_a_call_that_needs_consent_is_a_question_to_the_user() -> None:
     rule = {"tools": ["Read"], "verdict": "ask", "reason": "it reads"}
-    heard = hear({"guard": [rule]}, script("openai_chat", events_of(("Read", "{}"), cause="tool_calls")))
-    assert heard.essence.text == "The call of `Read` was held back: it reads. Should it go ahead?"
-    assert heard.essence.calls == ()
+    reply = run_governed(
+        {"guard": [rule]}, script("openai_chat", events_of(("Read", "{}"), cause="tool_calls"))
+    )
+    assert reply.essence.text == "The call of `Read` was held back: it reads. Should it go ahead?"
+    assert reply.essence.calls == ()

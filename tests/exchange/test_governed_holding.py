@@ -1,4 +1,4 @@
-"""While a call is held the client hears that somebody is there; and it is never held for good."""
+"""While a call is held the client gets pings, and no call is held for ever."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ from tests.exchange.fakes import (
     ScriptedUpstream,
     Wait,
 )
-from tests.exchange.governing import events_of, governed, hear, question, script, spoken
+from tests.exchange.governing import events_of, governed, question, run_governed, script, write_stream
 from tests.exchange.sample_replies import DIALECTS
 
 HOLD: dict[str, object] = {"tools": "hold"}
@@ -31,7 +31,7 @@ BROKEN_CALL = ("Read", "{'path': 'rm -r /srv/data', 'more': 1}")
 def slowly(*blocks: tuple[str, str] | str, wait: float, cause: StopCause = "tool_calls") -> list[Piece]:
     """A Chat reply in small pieces with pauses between them."""
     pieces: list[Piece] = []
-    for written in spoken("openai_chat", events_of(*blocks, cause=cause, pieces=6)):
+    for written in write_stream("openai_chat", events_of(*blocks, cause=cause, pieces=6)):
         pieces += [written, Wait(wait)]
     return pieces
 
@@ -93,7 +93,7 @@ def test_text_flows_as_it_comes() -> None:
 
 @pytest.mark.parametrize("client", DIALECTS)
 def test_nothing_is_held_for_longer_than_allowed_even_if_nothing_comes(client: str) -> None:
-    written = spoken("openai_chat", events_of(CALL, cause="tool_calls", pieces=2))
+    written = write_stream("openai_chat", events_of(CALL, cause="tool_calls", pieces=2))
     half = next(number for number, piece in enumerate(written) if b'"arguments":"{' in piece)
     pieces: list[Piece] = [*written[: half + 1], Wait(60), *written[half + 1 :]]
     values = {**HOLD, "hold_seconds": 5.0}
@@ -109,7 +109,7 @@ def test_nothing_is_held_for_longer_than_allowed_even_if_nothing_comes(client: s
 def test_text_that_may_be_a_call_goes_when_its_time_is_up() -> None:
     begun, rest = '<tool_call>{"name": "Read",', " never mind"
     pieces: list[Piece] = []
-    for piece in spoken("openai_chat", events_of("Well.", begun, rest)):
+    for piece in write_stream("openai_chat", events_of("Well.", begun, rest)):
         pieces += [piece, Wait(20)] if begun.encode()[:10] in piece else [piece]
     result = told_by(pieces, {"harvest": "hermes", "hold_seconds": 5.0}, ping=0)
     assert read_essence("anthropic", result.client.body).text == f"Well.{begun}{rest}"
@@ -120,7 +120,7 @@ def test_text_that_may_be_a_call_goes_when_its_time_is_up() -> None:
 @pytest.mark.parametrize("mode", ["hold", "auto"])
 @pytest.mark.parametrize("client", DIALECTS)
 def test_a_call_whose_upstream_dies_is_never_completed(client: str, mode: str) -> None:
-    written = spoken("openai_chat", events_of(BROKEN_CALL, cause="tool_calls", pieces=4))
+    written = write_stream("openai_chat", events_of(BROKEN_CALL, cause="tool_calls", pieces=4))
     for length in range(2, len(written) - 2):
         result = told_by([*written[:length], Break()], {"tools": mode}, client=client)
         assert result.record.ending == "truncated" if result.client.status == 200 else "failed"
@@ -137,14 +137,14 @@ def test_a_call_whose_upstream_dies_is_never_completed(client: str, mode: str) -
 def test_a_call_is_not_completed_if_the_upstream_never_reported_why_it_ended(
     arguments: str, client: str, mode: str
 ) -> None:
-    written = spoken("openai_chat", events_of(("Read", arguments), cause="tool_calls"))
+    written = write_stream("openai_chat", events_of(("Read", arguments), cause="tool_calls"))
     pieces = [piece for piece in written if b'"finish_reason":"tool_calls"' not in piece]
     assert len(pieces) < len(written)
     result = told_by([*pieces, b"data: [DONE]\n\n"], {"tools": mode}, client=client)
-    heard = read_essence(client, result.client.body)
+    reply = read_essence(client, result.client.body)
     assert result.record.tally is not None
     assert result.record.tally.ending == ReplyFinished(cause="length", implied=True)
-    for _, shown in heard.calls:
+    for _, shown in reply.calls:
         assert shown is None or (isinstance(shown, dict) and "path" not in shown)
 
 
@@ -156,10 +156,10 @@ def test_a_call_that_ran_into_the_limit_is_no_call_that_could_run(
     arguments: str, mode: str, stream: bool
 ) -> None:
     events = events_of(("Read", arguments), cause="length")
-    heard = hear(
+    reply = run_governed(
         {"tools": mode}, script("openai_chat", events, stream=stream), client="openai_chat", stream=stream
     )
-    ((_, shown),) = heard.essence.calls
+    ((_, shown),) = reply.essence.calls
     assert shown is None
 
 
@@ -168,10 +168,10 @@ def test_a_call_that_ran_into_the_limit_is_no_call_that_could_run(
 def test_clients_that_take_objects_are_shown_a_call_that_ran_into_the_limit(arguments: str) -> None:
     events = events_of(("Read", arguments), cause="length")
     for client in ("anthropic", "gemini"):
-        heard = hear(
+        reply = run_governed(
             {"tools": "hold"}, script("openai_chat", events, stream=False), client=client, stream=False
         )
-        for _, shown in heard.essence.calls:
+        for _, shown in reply.essence.calls:
             assert isinstance(shown, dict)
             assert "path" not in shown
             assert shown
@@ -179,7 +179,7 @@ def test_clients_that_take_objects_are_shown_a_call_that_ran_into_the_limit(argu
 
 def test_a_gateway_that_closes_completes_no_call() -> None:
     async def scenario() -> ExchangeResult:
-        pieces: list[Piece] = [*spoken("openai_chat", events_of(BROKEN_CALL, pieces=3))[:4], Wait(1000)]
+        pieces: list[Piece] = [*write_stream("openai_chat", events_of(BROKEN_CALL, pieces=3))[:4], Wait(1000)]
         bench = Bench({"up": ScriptedUpstream(Script(pieces=pieces))}, [governed("up", "openai_chat", HOLD)])
         client = RememberingClient()
         exchange = bench.exchange(question("anthropic"), client)
@@ -216,10 +216,10 @@ def test_by_choice_a_reply_with_arguments_beyond_repair_fails(client: str, strea
 @pytest.mark.rule("C15")
 def test_by_choice_arguments_beyond_repair_stay_as_they_are() -> None:
     events = events_of(("Read", "read it ]["), cause="tool_calls")
-    heard = hear(
+    reply = run_governed(
         {"tools": "hold", "on_unrepairable": "raw"}, script("openai_chat", events), client="openai_chat"
     )
-    chunks = [line for line in heard.result.client.body.split(b"\n\n") if b'"arguments"' in line]
+    chunks = [line for line in reply.result.client.body.split(b"\n\n") if b'"arguments"' in line]
     texts = [
         msgspec.json.decode(chunk.removeprefix(b"data: "))["choices"][0]["delta"]["tool_calls"][0]
         for chunk in chunks

@@ -7,7 +7,7 @@ from dragoman.dialects.registry import dialect_named
 from tests.cases.essence import read_essence
 from tests.exchange.clock import run
 from tests.exchange.fakes import JSON, SSE, Bench, Break, Script, ScriptedUpstream
-from tests.exchange.governing import Json, events_of, governed, hear, question, script, spoken
+from tests.exchange.governing import Json, events_of, governed, question, run_governed, script, write_stream
 from tests.exchange.sample_replies import DIALECTS, error
 
 RULE = {"tools": ["Read"], "pattern": "secret", "verdict": "deny", "reason": "secrets are not read"}
@@ -31,7 +31,7 @@ def test_the_model_is_reported_why_and_goes_on_in_the_same_reply(
 ) -> None:
     first = events_of("Let me see.", DENIED, cause="tool_calls")
     second = events_of("Then the notes.", ALLOWED, cause="tool_calls")
-    heard = hear(
+    reply = run_governed(
         ASKING,
         script(upstream, first, stream=stream),
         script(upstream, second, stream=stream),
@@ -39,75 +39,75 @@ def test_the_model_is_reported_why_and_goes_on_in_the_same_reply(
         upstream=upstream,
         stream=stream,
     )
-    assert heard.essence.text == "Let me see.Then the notes."
-    assert heard.essence.calls == (("Read", {"path": "notes"}),)
-    assert len(heard.calls) == 2
-    assert REASON.replace("`", "") in heard.calls[1].body.decode().replace("`", "").replace("\\u0060", "")
-    assert b"secret" not in heard.result.client.body
-    assert heard.kinds == ["guard"]
+    assert reply.essence.text == "Let me see.Then the notes."
+    assert reply.essence.calls == (("Read", {"path": "notes"}),)
+    assert len(reply.calls) == 2
+    assert REASON.replace("`", "") in reply.calls[1].body.decode().replace("`", "").replace("\\u0060", "")
+    assert b"secret" not in reply.result.client.body
+    assert reply.kinds == ["guard"]
 
 
 def test_the_client_sees_one_reply_with_the_tokens_of_both() -> None:
     first, second = events_of(DENIED, cause="tool_calls"), events_of("No then.")
-    heard = hear(ASKING, script("openai_chat", first), script("openai_chat", second))
-    assert heard.result.client.body.count(b"event: message_start") == 1
-    assert heard.result.record.tally is not None
-    assert heard.result.record.tally.usage is not None
-    assert heard.result.record.tally.usage.output == 10
+    reply = run_governed(ASKING, script("openai_chat", first), script("openai_chat", second))
+    assert reply.result.client.body.count(b"event: message_start") == 1
+    assert reply.result.record.tally is not None
+    assert reply.result.record.tally.usage is not None
+    assert reply.result.record.tally.usage.output == 10
     # Whoever pays, pays for both prompts.
-    assert heard.result.record.used.input == 2 * (heard.result.record.tally.usage.input or 0)
-    assert heard.result.record.ending == "finished"
+    assert reply.result.record.used.input == 2 * (reply.result.record.tally.usage.input or 0)
+    assert reply.result.record.ending == "finished"
 
 
 def test_each_question_holds_the_ones_before_it() -> None:
     denied = script("openai_chat", events_of(DENIED, cause="tool_calls"))
-    heard = hear(ASKING, denied, denied, script("openai_chat", events_of("I give up.")))
-    assert [len(messages(call)) for call in heard.calls] == [1, 3, 5]
-    assert [message["role"] for message in messages(heard.calls[2])] == [
+    reply = run_governed(ASKING, denied, denied, script("openai_chat", events_of("I give up.")))
+    assert [len(messages(call)) for call in reply.calls] == [1, 3, 5]
+    assert [message["role"] for message in messages(reply.calls[2])] == [
         "user",
         "assistant",
         "tool",
         "assistant",
         "tool",
     ]
-    assert heard.essence.text == "I give up."
+    assert reply.essence.text == "I give up."
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 def test_a_stubborn_model_is_not_asked_for_ever(stream: bool) -> None:
-    heard = hear(
+    reply = run_governed(
         ASKING, script("openai_chat", events_of(DENIED, cause="tool_calls"), stream=stream), stream=stream
     )
-    assert len(heard.calls) == 4
-    assert heard.essence.text == REASON
-    assert heard.essence.calls == ()
+    assert len(reply.calls) == 4
+    assert reply.essence.text == REASON
+    assert reply.essence.calls == ()
 
 
 def test_by_default_the_client_is_reported() -> None:
-    heard = hear({"guard": [RULE]}, script("openai_chat", events_of(DENIED, cause="tool_calls")))
-    assert len(heard.calls) == 1
-    assert heard.essence.text == REASON
+    reply = run_governed({"guard": [RULE]}, script("openai_chat", events_of(DENIED, cause="tool_calls")))
+    assert len(reply.calls) == 1
+    assert reply.essence.text == REASON
 
 
 def test_nothing_is_asked_again_if_another_call_goes_to_the_client() -> None:
     both = events_of(DENIED, ALLOWED, cause="tool_calls")
-    heard = hear(ASKING, script("openai_chat", both))
-    assert len(heard.calls) == 1
-    assert heard.essence.calls == (("Read", {"path": "notes"}),)
-    assert heard.essence.text == REASON
+    reply = run_governed(ASKING, script("openai_chat", both))
+    assert len(reply.calls) == 1
+    assert reply.essence.calls == (("Read", {"path": "notes"}),)
+    assert reply.essence.text == REASON
 
 
 def test_a_contract_reports_the_model_in_words_too() -> None:
     text = '<tool_call>\n{"name": "Read", "arguments": {"path": "secret"}}\n</tool_call>'
-    heard = hear(
+    reply = run_governed(
         {**ASKING, "contract": True},
         script("openai_chat", events_of(text)),
         script("openai_chat", events_of("Sorry.")),
     )
-    assert heard.essence.text == "Sorry."
-    *_, spoken_, answer = messages(heard.calls[1])
-    assert (spoken_["role"], answer["role"]) == ("assistant", "user")
-    assert "<tool_call>" in str(spoken_["content"])
+    assert reply.essence.text == "Sorry."
+    *_, denied, answer = messages(reply.calls[1])
+    assert (denied["role"], answer["role"]) == ("assistant", "user")
+    assert "<tool_call>" in str(denied["content"])
     assert "<tool_response>" in str(answer["content"])
     assert "secrets are not read" in str(answer["content"])
 
@@ -129,7 +129,7 @@ def test_a_failure_before_anything_was_sent_is_tried_again_from_the_start() -> N
     "broken",
     [
         Script(status=503, pieces=(error("busy"),), headers={"content-type": JSON}),
-        Script(pieces=(*spoken("openai_chat", events_of("Then", pieces=2))[:2], Break())),
+        Script(pieces=(*write_stream("openai_chat", events_of("Then", pieces=2))[:2], Break())),
         Script(pieces=(), headers={"content-type": SSE}),
     ],
     ids=["refused", "broke off", "empty"],

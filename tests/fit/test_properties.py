@@ -119,11 +119,11 @@ def test_what_comes_out_is_legal(asked: Request, pair: tuple[str, str]) -> None:
 def _check_messages(after: Request, target: TargetFacts) -> None:
     roles = [message.role for message in after.messages]
     if target.alternation:
-        spoken = [role for role in roles if role != "system"]
-        assert spoken[0] == "user"
-        assert spoken[-1] == "user"
-        assert all(one != other for one, other in pairwise(spoken))
-        assert roles[: len(roles) - len(spoken)] == ["system"] * (len(roles) - len(spoken))
+        turns = [role for role in roles if role != "system"]
+        assert turns[0] == "user"
+        assert turns[-1] == "user"
+        assert all(one != other for one, other in pairwise(turns))
+        assert roles[: len(roles) - len(turns)] == ["system"] * (len(roles) - len(turns))
     if not target.blank_text:
         texts = [block for block in blocks_of(after) if isinstance(block, Text) and not block.seal]
         assert all(block.text.strip() for block in texts)

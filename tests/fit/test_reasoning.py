@@ -188,15 +188,18 @@ def test_a_server_that_knows_no_efforts_is_reported_none() -> None:
 @pytest.mark.rule("P44")
 @pytest.mark.parametrize("last", ["text", "call"])
 def test_only_calls_that_are_being_answered_need_their_reasoning(last: str) -> None:
-    spoken = [
+    conversation = [
         build_message("assistant", call("1")),
         build_message("tool", result("1")),
         build_message("user", "Go on"),
     ]
     if last == "text":
-        spoken = [build_message("assistant", "Well."), build_message("user", "Go on")]
+        conversation = [build_message("assistant", "Well."), build_message("user", "Go on")]
     asked = request(
-        build_message("user", "Hi"), *spoken, reasoning=ReasoningSettings(effort="low"), max_tokens=64_000
+        build_message("user", "Hi"),
+        *conversation,
+        reasoning=ReasoningSettings(effort="low"),
+        max_tokens=64_000,
     )
     after, _ = fitted(asked, "anthropic", reasoning="budget", alternation=False)
     assert after.reasoning

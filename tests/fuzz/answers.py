@@ -41,7 +41,7 @@ class Answers:
 async def send_bytes(port: int, request: bytes, *, to_the_end: bool = False) -> Answers:
     """Send the bytes and read until the first whole answer, or, `to_the_end`, until the server hangs up.
 
-    A server may wait for the rest of a request that is not whole; it must let go when it hears that nothing
+    A server may wait for the rest of a request that is not whole; it must stop when it sees that nothing
     more will come. Raises TimeoutError if it does not.
     """
     answers = Answers()

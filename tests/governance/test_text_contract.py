@@ -146,8 +146,8 @@ def test_earlier_calls_and_results_are_reported_in_the_same_form() -> None:
         build_message("user", "and now?"),
         tools=(READ,),
     )
-    _, _, spoken, answered = apply_text_contract(asked).messages
-    assert spoken.blocks == (
+    _, _, assistant, answered = apply_text_contract(asked).messages
+    assert assistant.blocks == (
         Text(
             text="I will.\n"
             '<tool_call>\n{"name":"Read","arguments":{"path":"a"}}\n</tool_call>\n'

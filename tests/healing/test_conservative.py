@@ -16,7 +16,7 @@ from dragoman.hub.errors import Failure
 from dragoman.storage.sqlite import SqliteStorage
 from tests.exchange.clock import run
 from tests.exchange.fakes import JSON, ExchangeResult, Script, ScriptedAnswer
-from tests.exchange.governing import events_of, spoken
+from tests.exchange.governing import events_of, write_stream
 from tests.healing.vendor import Bench, Json, RefusingUpstream, Test, ask, has, provider, write_error
 
 TARGET = TargetName("up", "model")
@@ -521,7 +521,7 @@ def test_an_answered_round_is_not_repeated() -> None:
                 error = write_error("Unsupported parameter: 'temperature' is not supported with this model.")
                 return ScriptedAnswer(Script(status=400, pieces=[error], headers={"content-type": JSON}))
             call_events = events_of(("shell", '{"command":"git push --force"}'), cause="tool_calls")
-            return ScriptedAnswer(Script(pieces=spoken("openai_chat", call_events)))
+            return ScriptedAnswer(Script(pieces=write_stream("openai_chat", call_events)))
 
         async def close(self) -> None:
             """Nothing is open."""

@@ -13,14 +13,14 @@ from dragoman.hub.events import ReplyEvent
 from dragoman.hub.stage import Sequencer
 from tests.cases.essence import read_essence
 from tests.dialects.strategies import replies
-from tests.exchange.governing import events_of, hear, question, script, spoken
+from tests.exchange.governing import events_of, question, run_governed, script, write_stream
 from tests.pipeline.asking import DIALECTS, asking
 
 MENDING = Governance(tools="hold", harvest="auto", rename=True)
 
 
 def chat_reply(events: list[ReplyEvent]) -> list[bytes]:
-    return spoken("openai_chat", events)
+    return write_stream("openai_chat", events)
 
 
 @pytest.mark.rule("R74", "R90")
@@ -146,7 +146,7 @@ def test_whatever_comes_the_client_gets_a_legal_stream(
 ) -> None:
     sequencer = Sequencer()
     in_order = [after for event in events for after in sequencer.feed(event)]
-    stream = b"".join(spoken(upstream, in_order))
+    stream = b"".join(write_stream(upstream, in_order))
     results = []
     for cut in (size, len(stream) + 1):
         translator = StreamTranslator(
@@ -168,7 +168,7 @@ def test_whatever_comes_the_client_gets_a_legal_stream(
 @pytest.mark.parametrize("client", DIALECTS)
 def test_no_client_gets_half_a_command_even_without_governance(client: str, stream: bool) -> None:
     events = events_of(("Read", '{"path": "rm -r a\n b"}'), cause="tool_calls", pieces=3)
-    outcome = hear({}, script("openai_chat", events, stream=stream), client=client, stream=stream)
+    outcome = run_governed({}, script("openai_chat", events, stream=stream), client=client, stream=stream)
     for _, arguments in outcome.essence.calls:
         assert not (isinstance(arguments, dict) and arguments.get("path"))
 
@@ -186,8 +186,8 @@ def test_no_client_gets_a_call_that_its_own_request_contains(client: str, stream
     quoting.body = quoting.body.replace(b'"Hi"', msgspec.json.encode(f"What is this?\n{WRITTEN}"))
     for asked, calls in ((plain, (("Read", {"path": "secrets"}),)), (quoting, ())):
         reply = script("openai_chat", events_of(WRITTEN), stream=stream)
-        heard = hear({"harvest": family}, reply, client=client, asked=asked, stream=stream)
-        assert heard.essence.calls == calls
+        governed_reply = run_governed({"harvest": family}, reply, client=client, asked=asked, stream=stream)
+        assert governed_reply.essence.calls == calls
 
 
 @pytest.mark.rule("G3")
@@ -209,10 +209,10 @@ def test_only_calls_of_the_last_message_prove_that_the_server_parses_calls(clien
         asked = question(client)
         translated = translate_request(body, source="openai_chat", target=client).body
         asked.body = msgspec.json.encode(translated | ({} if client == "gemini" else {"stream": True}))
-        heard = hear(
+        governed_reply = run_governed(
             {"harvest": "auto"}, script("openai_chat", events_of(WRITTEN)), client=client, asked=asked
         )
-        assert heard.essence.calls == calls
+        assert governed_reply.essence.calls == calls
 
 
 @pytest.mark.rule("S11")

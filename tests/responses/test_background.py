@@ -86,9 +86,9 @@ async def test_a_background_response_is_queued_then_made_then_found() -> None:
         assert done["status"] == "completed"
         assert (done["id"], done["background"], done["store"]) == (begun["id"], True, True)
         assert "good day" in str(done["output"])
-        heard = msgspec.json.decode(upstream.heard[0].body)
-        assert heard["stream"] is True
-        assert "background" not in heard
+        received = msgspec.json.decode(upstream.received[0].body)
+        assert received["stream"] is True
+        assert "background" not in received
 
 
 @looped
@@ -154,7 +154,7 @@ async def test_a_cancellation_ends_the_upstreams_reply_and_the_streams_of_client
         begun = await begin(gateway)
         listening = asyncio.ensure_future(followed(gateway, begun))
         async with asyncio.timeout(5):
-            while (await look(gateway, begun))["status"] != "in_progress" or not upstream.heard:
+            while (await look(gateway, begun))["status"] != "in_progress" or not upstream.received:
                 await asyncio.sleep(0.001)
         path = f"/v1/responses/{begun['id']}/cancel"
         cancelled = (await gateway.ask("POST", path)).json()

@@ -62,11 +62,11 @@ async def test_a_trigger_is_answered_with_one_item_that_holds_the_models_summary
         item = only_item(response)
         assert (item["type"], unpack_summary(str(item["encrypted_content"]))) == ("compaction", "good day")
         assert response["status"] == "completed"
-        heard = msgspec.json.decode(upstream.heard[0].body)
-        assert [message["content"] for message in heard["messages"]] == ["first", SUMMARY_PROMPT]
-        assert heard["tool_choice"] == "none"
-        assert heard["tools"][0]["function"]["name"] == "ls"
-        assert "response_format" not in heard
+        received = msgspec.json.decode(upstream.received[0].body)
+        assert [message["content"] for message in received["messages"]] == ["first", SUMMARY_PROMPT]
+        assert received["tool_choice"] == "none"
+        assert received["tools"][0]["function"]["name"] == "ls"
+        assert "response_format" not in received
 
 
 @looped
@@ -92,7 +92,7 @@ async def test_a_summary_goes_to_the_next_model_as_text() -> None:
         item = only_item((await gateway.ask("POST", "/v1/responses", ASKED)).json())
         body = {"model": "any", "input": [item, {"role": "user", "content": "next"}], "store": False}
         await gateway.ask("POST", "/v1/responses", body)
-        contents = [message["content"] for message in messages_of(upstream.heard[-1].body)]
+        contents = [message["content"] for message in messages_of(upstream.received[-1].body)]
         assert contents == [INTRODUCTION + "good day", "next"]
 
 
@@ -103,7 +103,7 @@ async def test_a_conversation_goes_on_from_its_summary_alone() -> None:
         body = {"model": "any", "input": "next", "previous_response_id": first["id"]}
         second = (await gateway.ask("POST", "/v1/responses", body)).json()
         await gateway.ask("POST", "/v1/responses", {**body, "previous_response_id": second["id"]})
-        contents = [message["content"] for message in messages_of(upstream.heard[-1].body)]
+        contents = [message["content"] for message in messages_of(upstream.received[-1].body)]
         assert contents == [INTRODUCTION + "good day", "next", "good day", "next"]
 
 
@@ -115,8 +115,8 @@ async def test_where_all_targets_can_compact_themselves_the_trigger_is_passed_on
         running(config_for(upstream.url, "openai_responses")) as gateway,
     ):
         await gateway.ask("POST", "/v1/responses", ASKED)
-        heard = msgspec.json.decode(upstream.heard[0].body)
-        assert heard["input"] == ASKED["input"]
+        received = msgspec.json.decode(upstream.received[0].body)
+        assert received["input"] == ASKED["input"]
 
 
 @pytest.mark.parametrize("stream", [True, False])

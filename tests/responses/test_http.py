@@ -81,15 +81,15 @@ async def test_a_continued_conversation_reaches_the_upstream_whole() -> None:
         assert second["previous_response_id"] == first["id"]
         assert second["instructions"] is None
         await create(gateway, input="third question", previous_response_id=second["id"], store=False)
-        heard = msgspec.json.decode(upstream.heard[-1].body)
-        assert [(message["role"], message["content"]) for message in heard["messages"]] == [
+        received = msgspec.json.decode(upstream.received[-1].body)
+        assert [(message["role"], message["content"]) for message in received["messages"]] == [
             ("user", "first question"),
             ("assistant", "good day"),
             ("user", "second question"),
             ("assistant", "good day"),
             ("user", "third question"),
         ]
-        assert not {"store", "previous_response_id", "background"} & set(heard)
+        assert not {"store", "previous_response_id", "background"} & set(received)
 
 
 @looped
@@ -102,7 +102,7 @@ async def test_an_upstream_of_the_same_dialect_is_asked_to_keep_nothing() -> Non
         first = await create(gateway, reasoning={"effort": "low"})
         assert first["store"] is True
         await create(gateway, previous_response_id=first["id"])
-        begun, continued = (msgspec.json.decode(heard.body) for heard in upstream.heard)
+        begun, continued = (msgspec.json.decode(received.body) for received in upstream.received)
         assert (begun["store"], begun["include"]) == (False, ["reasoning.encrypted_content"])
         assert (continued["store"], "previous_response_id" in continued) == (False, False)
         assert [item["content"] for item in continued["input"]] == ["say hello", "say hello"]
@@ -147,7 +147,7 @@ async def test_a_response_is_continued_only_with_outputs_of_its_own_calls(kind: 
         got = await gateway.ask("POST", "/v1/responses", body)
         assert got.status == 400
         assert error(got)["param"] == "input[1].call_id"
-        assert len(upstream.heard) == 1
+        assert len(upstream.received) == 1
         known = {"type": "function_call_output", "call_id": "call_1", "output": "a"}
         again = await create(gateway, input=[known], previous_response_id=first["id"])
         assert again["status"] == "completed"
@@ -263,7 +263,7 @@ async def test_a_reference_stands_for_the_item_it_names() -> None:
         assert isinstance(output, list)
         items = [{"type": "item_reference", "id": output[0]["id"]}, {"role": "user", "content": "go on"}]
         await create(gateway, input=items, store=False)
-        messages = msgspec.json.decode(upstream.heard[-1].body)["messages"]
+        messages = msgspec.json.decode(upstream.received[-1].body)["messages"]
         assert [message["content"] for message in messages] == ["good day", "go on"]
 
 

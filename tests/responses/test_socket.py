@@ -98,7 +98,7 @@ async def test_a_connection_keeps_its_last_response_in_memory() -> None:
             first = await ask(socket, input="one")
             second = await ask(socket, input="two", previous_response_id=first["id"])
             await ask(socket, input="three", previous_response_id=second["id"])
-            messages = msgspec.json.decode(upstream.heard[-1].body)["messages"]
+            messages = msgspec.json.decode(upstream.received[-1].body)["messages"]
             assert [each["content"] for each in messages] == ["one", "good day", "two", "good day", "three"]
             got = await gateway.ask("GET", f"/v1/responses/{second['id']}")
             assert got.status == 404
@@ -132,9 +132,9 @@ async def test_a_warm_up_calls_no_upstream_and_can_be_continued() -> None:
         developer = [{"role": "developer", "content": "be brief"}]
         warm = await ask(socket, input=developer, generate=False)
         assert (warm["status"], warm["output"]) == ("completed", [])
-        assert upstream.heard == []
+        assert upstream.received == []
         await ask(socket, input="go", previous_response_id=warm["id"])
-        messages = msgspec.json.decode(upstream.heard[-1].body)["messages"]
+        messages = msgspec.json.decode(upstream.received[-1].body)["messages"]
         assert [each["content"] for each in messages] == ["be brief", "go"]
 
 
@@ -366,13 +366,13 @@ async def test_a_client_that_leaves_with_messages_waiting_frees_its_place(waitin
     async with ByteServer([Pause(never)]) as upstream, running(config_for(upstream.url)) as gateway:
         async with opened(gateway) as socket:
             await socket.send(msgspec.json.encode(HELLO).decode())
-            await eventually(lambda: len(upstream.heard) == 1)
+            await eventually(lambda: len(upstream.received) == 1)
             for _ in range(waiting):
                 await socket.send(msgspec.json.encode(HELLO).decode())
             socket.transport.abort()
         await asyncio.wait_for(upstream.hung_up.wait(), 5)
         await eventually(lambda: not gateway.app.responses.sessions)
-        assert len(upstream.heard) == 1
+        assert len(upstream.received) == 1
 
 
 @pytest.mark.rule("S2")
@@ -382,7 +382,7 @@ async def test_a_client_that_sends_too_many_messages_ahead_is_refused() -> None:
     async with ByteServer([Pause(never)]) as upstream, running(config_for(upstream.url)) as gateway:
         async with opened(gateway) as socket:
             await socket.send(msgspec.json.encode(HELLO).decode())
-            await eventually(lambda: len(upstream.heard) == 1)
+            await eventually(lambda: len(upstream.received) == 1)
             for _ in range(MAX_WAITING + 1):
                 await socket.send(msgspec.json.encode(HELLO).decode())
             assert error_of((await receive_events(socket))[-1])["code"] == "too_many_messages"
@@ -523,7 +523,7 @@ async def test_a_revoked_key_is_refused_over_an_open_connection() -> None:
 @looped
 async def test_many_connections_are_all_answered() -> None:
     async with ByteServer([reply(CHAT_WHOLE)]) as upstream, running(config_for()) as gateway:
-        assert upstream.heard == []
+        assert upstream.received == []
 
         async def one(number: int) -> str:
             async with opened(gateway) as socket:

@@ -33,7 +33,7 @@ async def test_a_response_continues_with_the_outputs_of_its_calls(name: str, str
         assert (last["previous_response_id"], last["status"]) == (first["id"], "completed")
         assert last["id"] != first["id"]
         assert (await gateway.ask("GET", f"/v1/responses/{last['id']}")).json() == last
-        asked = msgspec.json.decode(upstream.heard[1].body)
+        asked = msgspec.json.decode(upstream.received[1].body)
         assert [message["role"] for message in asked["messages"]] == ["system", "user", "assistant", "tool"]
         assert asked["messages"][-1]["content"] == '{"lines":3}'
         assert asked["tools"][0]["function"]["name"] == "Read"

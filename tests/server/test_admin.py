@@ -235,7 +235,7 @@ def test_the_status_counts_calls_and_failures_of_targets() -> None:
 
             async def let_time_pass() -> None:
                 """The clock of the event loop has steps of a millisecond: the model takes longer."""
-                while not upstream.heard:
+                while not upstream.received:
                     await asyncio.sleep(0)
                 await asyncio.sleep(0.01)
                 ready.set()

@@ -276,7 +276,7 @@ def test_a_request_of_33_megabytes_goes_through_and_so_does_its_neighbour() -> N
                 gateway.ask("POST", "/v1/chat/completions", HELLO),
             )
             assert (got.status, neighbour.status) == (200, 200)
-            assert max(len(heard.body) for heard in upstream.heard) > 33 * 1024 * 1024
+            assert max(len(received.body) for received in upstream.received) > 33 * 1024 * 1024
 
     run(scenario)
 
@@ -329,7 +329,7 @@ def test_a_header_that_comes_twice_counts_twice() -> None:
             head = "\r\n".join(["POST /v1/messages HTTP/1.1", f"host: 127.0.0.1:{gateway.port}", *lines])
             connection.writer.write(head.encode() + b"\r\n\r\n" + data)
             await connection.got()
-            assert upstream.heard[0].headers["anthropic-beta"] == "one, two"
+            assert upstream.received[0].headers["anthropic-beta"] == "one, two"
 
     run(scenario)
 
@@ -343,9 +343,9 @@ def test_a_streamed_turn_goes_through_with_both_sides_keys_kept_apart() -> None:
             question = {**HELLO, "stream": True, "stream_options": {"include_usage": True}}
             got = await gateway.ask("POST", "/v1/chat/completions", question, headers)
             assert got.body == b"".join(CHAT_STREAM)
-            heard = upstream.heard[0].headers
-            assert heard["authorization"] == "Bearer sk-upstream-key"
-            assert {"cookie", "x-stainless-os"}.isdisjoint(heard)
+            received = upstream.received[0].headers
+            assert received["authorization"] == "Bearer sk-upstream-key"
+            assert {"cookie", "x-stainless-os"}.isdisjoint(received)
             assert "sk-upstream-key" not in str(got.headers)
 
     run(scenario)

@@ -88,7 +88,7 @@ def test_a_client_that_leaves_before_the_first_content_ends_the_upstreams_work(s
         ):
             async with gateway.connected() as client:
                 await client.send("POST", "/v1/messages", {**QUESTION, "stream": stream})
-                await eventually(lambda: len(upstream.heard) == 1)
+                await eventually(lambda: len(upstream.received) == 1)
             await eventually(upstream.hung_up.is_set)
 
     run(scenario)
@@ -246,7 +246,7 @@ def test_a_request_with_millions_of_values_is_refused_before_it_is_read(turn: st
                 assert got.status == 413
                 assert b"more than 500000 JSON values" in got.body
                 assert b'"error"' in got.body
-            assert upstream.heard == []
+            assert upstream.received == []
 
     run(scenario)
 
@@ -268,7 +268,7 @@ def test_a_large_request_is_translated_beside_the_loop(
             question = {**QUESTION, "messages": [{"role": "user", "content": "x" * size}]}
             got = await gateway.ask("POST", "/v1/messages", question)
             assert got.status == 200
-            assert len(upstream.heard[0].body) > size
+            assert len(upstream.received[0].body) > size
 
     monkeypatch.setattr(RequestPlan, "build_target_request", recorded)
     run(scenario)

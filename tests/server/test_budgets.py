@@ -152,7 +152,7 @@ def test_a_budget_of_money_is_charged_by_the_price(holder: KeyHolder) -> None:
             refused = await ask(gateway, key)
             assert refused.status == 429
             assert b"$0.0001 per month" in refused.body
-            assert len(upstream.heard) == 2
+            assert len(upstream.received) == 2
 
     run(scenario)
 
@@ -169,7 +169,7 @@ def test_a_model_without_a_price_is_refused_to_a_key_with_a_budget_of_money(hold
             assert got.status == 403
             assert b"the price of up/any is unknown" in got.body
             assert b"price_input" in got.body
-            assert not upstream.heard
+            assert not upstream.received
 
     run(scenario)
 
@@ -214,7 +214,7 @@ def test_a_budget_holds_under_two_hundred_requests_at_once(
             await gateway.app.gateway.accounts.ledger.flush()
             held = holder.account()
             used = held.used["day"].tokens if in_tokens else held.used["month"].cost
-            assert used == len(upstream.heard) * worth
+            assert used == len(upstream.received) * worth
             assert budget <= used < budget + worth
             assert held.reserved["month"] == (0, 0)
             assert all(each.status == 429 for each in got)
@@ -280,7 +280,7 @@ def test_a_client_that_leaves_before_the_first_content_is_charged_its_prompt(hol
         ):
             async with gateway.connected() as client:
                 await client.send("POST", CHAT, HELLO, {"x-api-key": key})
-                await eventually(lambda: bool(upstream.heard))
+                await eventually(lambda: bool(upstream.received))
             await eventually(lambda: holder.reserved() == 0)
             assert 0 < holder.used() < 50
 

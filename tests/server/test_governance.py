@@ -11,7 +11,7 @@ from dragoman.config.settings import ServerSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import read_governance
 from tests.cases.essence import read_essence
-from tests.exchange.governing import events_of, spoken
+from tests.exchange.governing import events_of, write_stream
 from tests.pipeline.asking import asking
 from tests.server.running import OPERATOR, Connected, config_for, running
 from tests.sse import collect_sse
@@ -30,19 +30,19 @@ def question(*, stream: bool) -> dict[str, object]:
     return {**asking("anthropic", tools=["Read"]), "stream": stream}
 
 
-async def heard_until(connection: Connected, wanted: bytes) -> bytes:
+async def receive_until(connection: Connected, wanted: bytes) -> bytes:
     """The stream up to something; fails if it ends before."""
-    heard = b""
-    while wanted not in heard:
+    received = b""
+    while wanted not in received:
         piece = await connection.chunk()
-        assert piece, heard
-        heard += piece
-    return heard
+        assert piece, received
+        received += piece
+    return received
 
 
 def test_the_status_counts_the_repairs_of_each_model() -> None:
     async def scenario() -> None:
-        stream = b"".join(spoken("openai_chat", events_of(CALL, cause="tool_calls")))
+        stream = b"".join(write_stream("openai_chat", events_of(CALL, cause="tool_calls")))
         body = msgspec.json.encode(collect_sse(dialect_named("openai_chat"), stream))
         answer: list[Action] = [reply(body, "200 OK", "content-type: application/json")]
         async with (
@@ -63,7 +63,7 @@ def test_the_status_counts_the_repairs_of_each_model() -> None:
 def test_pings_are_sent_while_a_call_is_held_and_then_the_whole_call() -> None:
     async def scenario() -> None:
         going_on = asyncio.Event()
-        pieces = spoken("openai_chat", events_of("Well.", CALL, cause="tool_calls", pieces=4))
+        pieces = write_stream("openai_chat", events_of("Well.", CALL, cause="tool_calls", pieces=4))
         half = next(number for number, piece in enumerate(pieces) if b"tool_calls" in piece) + 2
         script: list[Action] = [stream_head(), *map(chunk, pieces[:half]), Pause(going_on)]
         script += [*map(chunk, pieces[half:]), LAST_CHUNK]
@@ -74,12 +74,12 @@ def test_pings_are_sent_while_a_call_is_held_and_then_the_whole_call() -> None:
         ):
             await connection.send("POST", "/v1/messages", question(stream=True))
             await connection.head()
-            heard = await heard_until(connection, b"event: ping")
-            assert b"tool_use" not in heard
+            received = await receive_until(connection, b"event: ping")
+            assert b"tool_use" not in received
             going_on.set()
-            heard += await heard_until(connection, b"message_stop")
-            assert dialect_named("anthropic").check_stream(heard) == []
-            assert read_essence("anthropic", heard).calls == (("Read", {"path": "a"}),)
+            received += await receive_until(connection, b"message_stop")
+            assert dialect_named("anthropic").check_stream(received) == []
+            assert read_essence("anthropic", received).calls == (("Read", {"path": "a"}),)
 
     run(scenario)
 
@@ -87,7 +87,9 @@ def test_pings_are_sent_while_a_call_is_held_and_then_the_whole_call() -> None:
 def test_what_was_held_for_too_long_goes_while_the_upstream_is_silent() -> None:
     async def scenario() -> None:
         going_on = asyncio.Event()
-        pieces = spoken("openai_chat", events_of(("Read", '{"path": "a"}'), cause="tool_calls", pieces=2))
+        pieces = write_stream(
+            "openai_chat", events_of(("Read", '{"path": "a"}'), cause="tool_calls", pieces=2)
+        )
         half = next(number for number, piece in enumerate(pieces) if b"tool_calls" in piece) + 2
         script: list[Action] = [stream_head(), *map(chunk, pieces[:half]), Pause(going_on)]
         script += [*map(chunk, pieces[half:]), LAST_CHUNK]
@@ -99,10 +101,10 @@ def test_what_was_held_for_too_long_goes_while_the_upstream_is_silent() -> None:
         ):
             await connection.send("POST", "/v1/messages", question(stream=True))
             await connection.head()
-            heard = await heard_until(connection, rb"{\"path\"")
+            received = await receive_until(connection, rb"{\"path\"")
             going_on.set()
-            heard += await heard_until(connection, b"message_stop")
-            assert read_essence("anthropic", heard).calls == (("Read", {"path": "a"}),)
+            received += await receive_until(connection, b"message_stop")
+            assert read_essence("anthropic", received).calls == (("Read", {"path": "a"}),)
 
     run(scenario)
 
@@ -110,8 +112,8 @@ def test_what_was_held_for_too_long_goes_while_the_upstream_is_silent() -> None:
 @pytest.mark.rule("R74")
 def test_the_model_is_asked_again_over_the_same_connection() -> None:
     async def scenario() -> None:
-        first = spoken("openai_chat", events_of(("Read", '{"path": "secret"}'), cause="tool_calls"))
-        second = spoken("openai_chat", events_of("Never mind."))
+        first = write_stream("openai_chat", events_of(("Read", '{"path": "secret"}'), cause="tool_calls"))
+        second = write_stream("openai_chat", events_of("Never mind."))
         scripts: list[list[Action]] = [
             [stream_head(), *map(chunk, pieces), LAST_CHUNK] for pieces in (first, second)
         ]

@@ -33,8 +33,8 @@ def test_a_whole_reply(turn: str, tmp_path: Path, log: list[str]) -> None:
                 async with running(config, state=state) as gateway:
                     got = await gateway.ask("POST", path, body)
             assert got.status == 200, got.body
-            assert len(upstream.heard) == expected
-            assert b"max_completion_tokens" in upstream.heard[-1].body
+            assert len(upstream.received) == expected
+            assert b"max_completion_tokens" in upstream.received[-1].body
         learned = [line for line in log if "learned about up/any: max_tokens_field" in line]
         assert len(learned) == 1
 
@@ -51,7 +51,7 @@ def test_a_stream() -> None:
             got = await gateway.ask("POST", path, {**body, "stream": True})
             assert got.status == 200
             assert b"message_stop" in got.body
-            assert [b"stream_options" in heard.body for heard in upstream.heard] == [True, False]
+            assert [b"stream_options" in received.body for received in upstream.received] == [True, False]
             assert "stream_options" in got.headers["x-dragoman-losses"]
 
     run(scenario)

@@ -230,8 +230,8 @@ def test_a_key_reaches_neither_upstream_nor_log_nor_record_nor_file(
                 path = CHAT if place in PLACES else f"{CHAT}?key={key}"
                 assert (await gateway.ask("POST", path, HELLO, headers)).status == 200
                 assert (await gateway.ask("POST", path, b"{broken", headers)).status == 400
-            assert upstream.heard
-            assert key not in repr(upstream.heard)
+            assert upstream.received
+            assert key not in repr(upstream.received)
 
     run(scenario)
     said = "".join(capfd.readouterr())

@@ -100,7 +100,7 @@ def test_a_reload_during_a_hundred_open_streams_drops_none(tmp_path: Path, chang
                     assert (await reload(gateway))["status"] == 200
                     if change != "nothing":
                         assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 200
-                        assert len(new.heard) == 1
+                        assert len(new.received) == 1
                     assert (await status(gateway))["exchanges"]["open"] == 100
                     assert old.open == 100
                     going_on.set()
@@ -150,7 +150,7 @@ def test_a_provider_that_changed_begins_anew(tmp_path: Path) -> None:
                 assert (await reload(gateway))["changed"] == {"providers": ["up"]}
                 assert {target["health"] for target in (await status(gateway))["targets"]} == {"unused"}
                 assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 200
-                assert upstream.heard[1].headers["authorization"] == "Bearer sk-another-key"
+                assert upstream.received[1].headers["authorization"] == "Bearer sk-another-key"
                 assert upstream.accepted == 2
 
     run(scenario)
@@ -296,7 +296,7 @@ def test_a_gateway_without_a_file_loads_one_on_request_and_watches_it_then(
                 report = await reload(gateway)
                 assert report["config"] == str(file.path)
                 assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 200
-                assert len(upstream.heard) == 1
+                assert len(upstream.received) == 1
                 file.write(toml(upstream.url, retries=7))
                 await eventually(lambda: gateway.app.gateway.config.providers["up"].retries == 7)
 

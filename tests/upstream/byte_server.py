@@ -9,7 +9,7 @@ import msgspec
 import uvicorn
 
 
-class Heard(msgspec.Struct, frozen=True):
+class ReceivedRequest(msgspec.Struct, frozen=True):
     """One request as it came over the wire."""
 
     line: str
@@ -66,7 +66,7 @@ class ByteServer:
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self.accepted = 0
-        self.heard: list[Heard] = []
+        self.received: list[ReceivedRequest] = []
         #: When a client hung up in the middle of an answer, by the loop's clock.
         self.hung_up_at: list[float] = []
         self.hung_up = asyncio.Event()
@@ -110,7 +110,7 @@ class ByteServer:
         line, *lines = head[:-4].split("\r\n")
         headers = dict(each.split(": ", 1) for each in lines)
         body = await reader.readexactly(int(headers.get("content-length", "0")))
-        self.heard.append(Heard(line, headers, body, number))
+        self.received.append(ReceivedRequest(line, headers, body, number))
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         for action in answer:
             if not await self._act(action, reader, writer):

@@ -45,21 +45,23 @@ def source() -> UpstreamContext:
     return UpstreamContext(issuer="gemini")
 
 
-def read(stream: bytes | Sequence[bytes], heard: UpstreamContext | None = None) -> list[ReplyEvent]:
+def read(stream: bytes | Sequence[bytes], context: UpstreamContext | None = None) -> list[ReplyEvent]:
     """The events of a stream, whole or in pieces, checked against the grammar."""
-    reader = DIALECT.stream_reader(heard or source())
+    reader = DIALECT.stream_reader(context or source())
     pieces = [stream] if isinstance(stream, bytes) else stream
     events = read_events(reader, pieces)
     assert reader.close() == []
     return events
 
 
-def reply_of(stream: bytes | Sequence[bytes], heard: UpstreamContext | None = None) -> Reply:
-    return fold(read(stream, heard))
+def reply_of(stream: bytes | Sequence[bytes], context: UpstreamContext | None = None) -> Reply:
+    return fold(read(stream, context))
 
 
-def blocks_of(stream: bytes | Sequence[bytes], heard: UpstreamContext | None = None) -> tuple[AnyBlock, ...]:
-    return reply_of(stream, heard).blocks
+def blocks_of(
+    stream: bytes | Sequence[bytes], context: UpstreamContext | None = None
+) -> tuple[AnyBlock, ...]:
+    return reply_of(stream, context).blocks
 
 
 def write(events: Iterable[ReplyEvent], context: ClientContext | None = None) -> bytes:

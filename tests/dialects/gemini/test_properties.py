@@ -73,10 +73,10 @@ def test_texts_and_calls_of_every_reply_arrive_whole_and_in_order(events: list[R
     sequence = [released for event in events for released in sequencer.feed(event)]
     order = [event.index for event in sequence if isinstance(event, BlockOpened)]
     blocks = fold(events).blocks
-    heard = fold(read(write(events, ClientContext(upstream="openai_chat")))).blocks
+    read_back = fold(read(write(events, ClientContext(upstream="openai_chat")))).blocks
     calls = [(b.id, b.name) for b in (blocks[i] for i in order) if isinstance(b, ToolCall)]
-    assert [(b.id, b.name) for b in heard if isinstance(b, ToolCall)] == calls
-    joined = "".join(b.text for b in heard if isinstance(b, Text))
+    assert [(b.id, b.name) for b in read_back if isinstance(b, ToolCall)] == calls
+    joined = "".join(b.text for b in read_back if isinstance(b, Text))
     for block in blocks:
         if isinstance(block, Text):
             assert block.text in joined
@@ -85,16 +85,16 @@ def test_texts_and_calls_of_every_reply_arrive_whole_and_in_order(events: list[R
 @given(replies())
 @settings(max_examples=50)
 def test_an_ending_is_never_better_reported_than_it_was(events: list[ReplyEvent]) -> None:
-    heard, ending = fold(read(write(events))), events[-1]
+    read_back, ending = fold(read(write(events))), events[-1]
     if isinstance(ending, ReplyFailed):
-        assert isinstance(heard.ending, ReplyFailed)
+        assert isinstance(read_back.ending, ReplyFailed)
     # An answer without text ends with `OTHER` for a Gemini client, which a reader takes for a failure.
     elif isinstance(ending, ReplyFinished) and any(
-        isinstance(block, Text | ToolCall) for block in heard.blocks
+        isinstance(block, Text | ToolCall) for block in read_back.blocks
     ):
-        has_calls = any(isinstance(block, ToolCall) for block in heard.blocks)
+        has_calls = any(isinstance(block, ToolCall) for block in read_back.blocks)
         has_failed = ending.cause == "malformed_call" and not has_calls
-        assert isinstance(heard.ending, ReplyFailed) == has_failed
+        assert isinstance(read_back.ending, ReplyFailed) == has_failed
 
 
 @given(mutated_bodies(BODIES))

@@ -62,10 +62,10 @@ def test_a_stream_and_a_whole_reply_have_the_same_blocks_and_ending(stem: str) -
 
 
 def test_the_first_of_several_answers_is_reported_and_the_others_are_a_loss() -> None:
-    heard = source()
+    context = source()
     written = collect_sse(DIALECT, through(recorded("stream-two-candidates.sse")))
-    fold(read(recorded("stream-two-candidates.sse"), heard))
-    assert [loss.reason for loss in heard.losses] == ["only the first of several answers can be translated"]
+    fold(read(recorded("stream-two-candidates.sse"), context))
+    assert [loss.reason for loss in context.losses] == ["only the first of several answers can be translated"]
     assert written["candidates"] == [dig(recorded_json("reply-two-candidates.json"), "candidates", 0)]
 
 

@@ -153,9 +153,9 @@ def test_a_second_call_ends_one_that_was_still_coming() -> None:
 
 
 def test_a_call_without_a_name_is_skipped_and_counted() -> None:
-    heard = source()
-    assert blocks_of(chunk({"functionCall": {"args": {}}}) + STOP, heard) == ()
-    assert [str(loss) for loss in heard.losses] == ["functionCall: a call without a name was skipped"]
+    context = source()
+    assert blocks_of(chunk({"functionCall": {"args": {}}}) + STOP, context) == ()
+    assert [str(loss) for loss in context.losses] == ["functionCall: a call without a name was skipped"]
 
 
 def test_arguments_that_came_as_text_are_kept_as_text() -> None:
@@ -401,9 +401,9 @@ def test_sources_of_a_recitation_become_citations() -> None:
 
 
 def test_citations_without_an_open_text_are_a_loss() -> None:
-    heard = source()
-    read(chunk(groundingMetadata={"groundingChunks": []}, finishReason="STOP"), heard)
-    assert [loss.path for loss in heard.losses] == ["groundingMetadata"]
+    context = source()
+    read(chunk(groundingMetadata={"groundingChunks": []}, finishReason="STOP"), context)
+    assert [loss.path for loss in context.losses] == ["groundingMetadata"]
 
 
 @pytest.mark.parametrize(
@@ -428,12 +428,12 @@ def test_values_of_the_wrong_type_break_nothing(payload: object) -> None:
 
 
 def test_a_piece_of_arguments_without_a_place_is_skipped_and_counted() -> None:
-    heard = source()
+    context = source()
     call = {"id": "c1", "name": "run", "partialArgs": [{"jsonPath": "nowhere", "numberValue": 1}]}
-    assert blocks_of(chunk({"functionCall": call}) + STOP, heard) == (
+    assert blocks_of(chunk({"functionCall": call}) + STOP, context) == (
         ToolCall(id="c1", name="run", arguments="{}"),
     )
-    assert [loss.path for loss in heard.losses] == ["functionCall.partialArgs"]
+    assert [loss.path for loss in context.losses] == ["functionCall.partialArgs"]
 
 
 def test_fields_of_a_text_are_kept_for_gemini_clients() -> None:
@@ -469,9 +469,9 @@ def test_a_body_after_a_comment_is_read_all_the_same() -> None:
     ],
 )
 def test_a_part_that_is_empty_is_skipped_and_counted(part: object) -> None:
-    heard = source()
-    assert blocks_of(chunk(part) + STOP, heard) == ()
-    assert [loss.path for loss in heard.losses] == ["parts[0]"]
+    context = source()
+    assert blocks_of(chunk(part) + STOP, context) == ()
+    assert [loss.path for loss in context.losses] == ["parts[0]"]
 
 
 def test_of_a_part_with_data_of_several_kinds_one_is_reported() -> None:

@@ -28,7 +28,7 @@ from tests.dialects.openai_chat.replies import (
 END = finish("tool_calls") + DONE
 
 
-def spoken(found: list[ToolCall]) -> list[tuple[str, str, str]]:
+def list_calls(found: list[ToolCall]) -> list[tuple[str, str, str]]:
     return [(each.id, each.name, each.arguments) for each in found]
 
 
@@ -40,12 +40,12 @@ def test_a_call_is_the_sum_of_its_fragments() -> None:
         calls(call(0, arguments='"x"}')),
         END,
     )
-    assert spoken(found) == [("a", "Read", '{"p":"x"}')]
+    assert list_calls(found) == [("a", "Read", '{"p":"x"}')]
 
 
 @pytest.mark.rule("P1", "P3")
 def test_the_arguments_of_the_first_chunk_are_kept() -> None:
-    assert spoken(calls_of(calls(call(0, id="a", name="Read", arguments='{"p":1}')), END)) == [
+    assert list_calls(calls_of(calls(call(0, id="a", name="Read", arguments='{"p":1}')), END)) == [
         ("a", "Read", '{"p":1}')
     ]
 
@@ -59,7 +59,7 @@ def test_an_id_and_a_name_that_come_with_every_fragment_are_one_call() -> None:
         calls(call(0, id="a", name="Read", arguments="")),
         END,
     )
-    assert spoken(found) == [("a", "Read", '{"p":{"p":1}}')]
+    assert list_calls(found) == [("a", "Read", '{"p":{"p":1}}')]
 
 
 @pytest.mark.rule("R48")
@@ -71,7 +71,7 @@ def test_a_whole_call_sent_again_after_its_fragments_is_not_doubled() -> None:
         calls(call(0, id="a", name="Read", arguments='{"p":1}')),
         END,
     )
-    assert spoken(found) == [("a", "Read", '{"p":1}')]
+    assert list_calls(found) == [("a", "Read", '{"p":1}')]
 
 
 @pytest.mark.rule("R48")
@@ -81,7 +81,7 @@ def test_a_whole_call_that_replaces_its_own_beginning_is_not_doubled() -> None:
         calls(call(0, id="a", name="Read", arguments='{"p":1}')),
         END,
     )
-    assert spoken(found) == [("a", "Read", '{"p":1}')]
+    assert list_calls(found) == [("a", "Read", '{"p":1}')]
 
 
 @pytest.mark.rule("R48", "P4")
@@ -91,7 +91,7 @@ def test_two_ids_on_one_index_are_two_calls() -> None:
         calls(call(0, id="b", name="Read", arguments='{"p":2}')),
         END,
     )
-    assert spoken(found) == [("a", "Read", '{"p":1}'), ("b", "Read", '{"p":2}')]
+    assert list_calls(found) == [("a", "Read", '{"p":1}'), ("b", "Read", '{"p":2}')]
 
 
 @pytest.mark.rule("R48")
@@ -102,7 +102,7 @@ def test_a_fragment_with_the_id_of_an_earlier_call_on_its_index_goes_to_that_cal
         calls(call(0, id="a", arguments="1}")),
         END,
     )
-    assert spoken(found) == [("a", "Read", '{"p":1}'), ("b", "Read", '{"p":2}')]
+    assert list_calls(found) == [("a", "Read", '{"p":1}'), ("b", "Read", '{"p":2}')]
 
 
 @pytest.mark.rule("R48", "H17")
@@ -123,7 +123,7 @@ def test_a_name_that_comes_after_the_id_is_waited_for() -> None:
         calls(call(0, name="Read", arguments="1}")),
         END,
     )
-    assert spoken(found) == [("a", "Read", '{"p":1}')]
+    assert list_calls(found) == [("a", "Read", '{"p":1}')]
 
 
 @pytest.mark.rule("R48")
@@ -134,7 +134,7 @@ def test_a_name_in_pieces_is_joined() -> None:
         calls(call(0, arguments="{}")),
         END,
     )
-    assert spoken(found) == [("a", "Read", "{}")]
+    assert list_calls(found) == [("a", "Read", "{}")]
 
 
 @pytest.mark.rule("R48")
@@ -171,7 +171,7 @@ def test_a_declared_name_that_begins_another_waits_for_what_follows() -> None:
 @pytest.mark.rule("R48")
 def test_a_request_without_tools_makes_no_name_certain() -> None:
     found = calls_of(calls(call(0, id="a", name="Read", arguments="{}")), END, request=a_request())
-    assert spoken(found) == [("a", "Read", "{}")]
+    assert list_calls(found) == [("a", "Read", "{}")]
 
 
 @pytest.mark.rule("R48")
@@ -200,7 +200,7 @@ def test_without_an_index_the_id_reports_the_call() -> None:
         calls(call(None, id="b", arguments="2}")),
         END,
     )
-    assert spoken(found) == [("a", "Read", '{"p":1}'), ("b", "Bash", '{"c":2}')]
+    assert list_calls(found) == [("a", "Read", '{"p":1}'), ("b", "Bash", '{"c":2}')]
 
 
 @pytest.mark.rule("R48")
@@ -210,7 +210,7 @@ def test_without_index_and_id_the_place_in_the_list_reports_the_call() -> None:
         calls(call(None, arguments='{"p":1}'), call(None, arguments='{"c":2}')),
         END,
     )
-    assert spoken(found) == [("a", "Read", '{"p":1}'), ("b", "Bash", '{"c":2}')]
+    assert list_calls(found) == [("a", "Read", '{"p":1}'), ("b", "Bash", '{"c":2}')]
 
 
 @pytest.mark.rule("R48")
@@ -221,7 +221,7 @@ def test_a_fragment_that_is_empty_belongs_to_the_last_call() -> None:
         calls(call(None, arguments="1}")),
         END,
     )
-    assert spoken(found) == [("a", "Read", '{"p":1}')]
+    assert list_calls(found) == [("a", "Read", '{"p":1}')]
 
 
 @pytest.mark.rule("R48")
@@ -253,7 +253,7 @@ def test_arguments_that_are_an_object_become_text() -> None:
 @pytest.mark.rule("R48")
 def test_a_call_without_the_wrapper_is_understood() -> None:
     found = calls_of(calls({"index": 0, "id": "a", "name": "Read", "arguments": "{}"}), END)
-    assert spoken(found) == [("a", "Read", "{}")]
+    assert list_calls(found) == [("a", "Read", "{}")]
 
 
 def test_ghosts_are_no_calls() -> None:
@@ -280,7 +280,7 @@ def test_interleaved_fragments_stay_with_their_calls() -> None:
         calls(call(1, arguments=":2}")),
         END,
     )
-    assert spoken(found) == [("a", "Read", '{"p":1}'), ("b", "Bash", '{"c":2}')]
+    assert list_calls(found) == [("a", "Read", '{"p":1}'), ("b", "Bash", '{"c":2}')]
 
 
 @pytest.mark.rule("P20")
@@ -467,7 +467,7 @@ def test_an_id_that_comes_before_the_call_is_closed_is_the_servers(late: int, re
     ]
     fragments.insert(late, call(0, id="a"))
     found = mixed(REQUESTS[request_name], *fragments, call(1, id="b", name="Write", arguments="{}"))
-    assert spoken(found) == [("a", "Read", '{"p":1}'), ("b", "Write", "{}")]
+    assert list_calls(found) == [("a", "Read", '{"p":1}'), ("b", "Write", "{}")]
 
 
 @pytest.mark.rule("F9")
@@ -481,7 +481,7 @@ def test_an_id_that_comes_after_the_next_call_has_begun_is_still_the_servers(req
         call(1, arguments=":2}"),
         call(0, arguments=":1}"),
     )
-    assert spoken(found) == [("a", "Read", '{"p":1}'), ("b", "Write", '{"q":2}')]
+    assert list_calls(found) == [("a", "Read", '{"p":1}'), ("b", "Write", '{"q":2}')]
 
 
 @pytest.mark.rule("F9")
@@ -491,7 +491,7 @@ def test_calls_go_out_in_the_order_of_their_indexes(order: tuple[int, ...], requ
     starts = [call(index, id=f"id{index}", name="Read") for index in order]
     arguments = [call(index, arguments=f'{{"p":{index}}}') for index in order]
     found = mixed(REQUESTS[request_name], *starts, *arguments)
-    assert spoken(found) == [(f"id{index}", "Read", f'{{"p":{index}}}') for index in range(3)]
+    assert list_calls(found) == [(f"id{index}", "Read", f'{{"p":{index}}}') for index in range(3)]
 
 
 @pytest.mark.rule("F9")

@@ -40,21 +40,21 @@ def test_a_reply_means_the_same_whether_its_chunks_repeat_each_other_or_not(
     assert events_of(*sent, DONE) == events_of(*apart, DONE)
 
 
-def change_of(payload: dict[str, object], heard: list[str], *, accepts: bool = True) -> TextChange:
+def change_of(payload: dict[str, object], received: list[str], *, accepts: bool = True) -> TextChange:
     def take(text: str) -> bool:
         return take_run([text])
 
     def take_run(texts: Sequence[str]) -> bool:
-        heard.extend(texts)
+        received.extend(texts)
         return accepts
 
     return TextChange(payload, "content", take, take_run)
 
 
-def learned(data: bytes, heard: list[str], *, accepts: bool = True) -> ChunkTemplate:
+def learned(data: bytes, received: list[str], *, accepts: bool = True) -> ChunkTemplate:
     repetition = ChunkTemplate()
     payload = msgspec.json.decode(data)
-    repetition.learn(data, payload, change_of(payload, heard, accepts=accepts))
+    repetition.learn(data, payload, change_of(payload, received, accepts=accepts))
     assert payload == msgspec.json.decode(data)
     return repetition
 
@@ -64,14 +64,14 @@ def learned(data: bytes, heard: list[str], *, accepts: bool = True) -> ChunkTemp
     [b'{"a":1,"content":"one","b":[]}', b'{"content": "one"}', b'{"b":{"content":"one"},"content":"one"}'],
 )
 def test_a_chunk_with_another_text_is_taken_without_being_decoded(data: bytes) -> None:
-    heard: list[str] = []
-    repetition = learned(data, heard)
+    received: list[str] = []
+    repetition = learned(data, received)
     before, _, after = data.rpartition(b"one")
     two = before + rb"two\n" + after
     assert repetition.take_run([Frame("", two)], 0)
     assert repetition.take_events(b"data: " + two + b"\n\n")
     assert repetition.take_event(b"data: " + two + b"\n\n")
-    assert heard == ["two\n"] * 3
+    assert received == ["two\n"] * 3
 
 
 @pytest.mark.parametrize(
@@ -88,58 +88,58 @@ def test_a_chunk_with_another_text_is_taken_without_being_decoded(data: bytes) -
     ],
 )
 def test_a_chunk_that_differs_elsewhere_is_not_taken(other: bytes) -> None:
-    heard: list[str] = []
-    template = learned(b'{"a":1,"content":"one","b":[]}', heard)
+    received: list[str] = []
+    template = learned(b'{"a":1,"content":"one","b":[]}', received)
     assert not template.take_run([Frame("", other)], 0)
     assert not template.take_events(b"data: " + other + b"\n\n")
     assert not template.take_event(b"data: " + other + b"\n\n")
-    assert heard == []
+    assert received == []
 
 
 def test_a_part_of_an_event_is_no_event_of_the_template() -> None:
-    heard: list[str] = []
+    received: list[str] = []
     data = b'{"content":"one"}'
-    template = learned(data, heard)
+    template = learned(data, received)
     event = b"data: " + data + b"\n\n"
     for other in (b"", event[:-1], event[:-2], event[1:], data, b"event: x\n" + event, event[:-1] + b"x"):
         assert not template.take_events(other)
         assert not template.take_event(other)
     assert not template.take_event(event + event)
-    assert heard == []
+    assert received == []
 
 
 @pytest.mark.parametrize(
     "rest", [b"", b"data: [DONE]\n\n", b'data: {"content":"th', b": ping\n\n", b"\n", b"data: "]
 )
 def test_events_that_fit_are_taken_up_to_the_first_that_does_not(rest: bytes) -> None:
-    heard: list[str] = []
-    template = learned(b'{"content":"one"}', heard)
+    received: list[str] = []
+    template = learned(b'{"content":"one"}', received)
     run = b"".join(b'data: {"content":"%b"}\n\n' % text for text in (b"a", b"", b"\\n", b"\xc3\xa9"))
     assert template.take_events(run + rest) == len(run)
-    assert heard == ["a", "", "\n", "é"]
+    assert received == ["a", "", "\n", "é"]
 
 
 def test_a_text_that_stands_elsewhere_is_not_learned() -> None:
-    heard: list[str] = []
+    received: list[str] = []
     data = b'{"content":"one","b":{"content":"one"}}'
-    template = learned(data, heard)
+    template = learned(data, received)
     assert not template.take_run([Frame("", data)], 0)
 
 
 def test_a_text_whose_block_has_ended_is_left_to_the_long_way() -> None:
-    heard: list[str] = []
+    received: list[str] = []
     data = b'{"content":"one"}'
-    template = learned(data, heard, accepts=False)
+    template = learned(data, received, accepts=False)
     assert not template.take_run([Frame("", data)], 0)
 
 
 def test_chunks_that_never_repeat_are_not_looked_at_for_ever() -> None:
-    heard: list[str] = []
+    received: list[str] = []
     repetition = ChunkTemplate()
     tries = 0
     while repetition.can_learn:
         payload: dict[str, object] = {"content": "one", "n": tries}
-        repetition.learn(msgspec.json.encode(payload), payload, change_of(payload, heard))
+        repetition.learn(msgspec.json.encode(payload), payload, change_of(payload, received))
         tries += 1
         assert tries < 100
 
@@ -178,12 +178,12 @@ def test_a_run_of_chunks_means_the_same_as_each_chunk_alone_whatever_bytes_they_
 
 @pytest.mark.parametrize("data", [b'{"content":"one"}', b'{"content":"one","b":1}'])
 def test_an_event_without_the_second_quote_of_its_text_is_not_taken(data: bytes) -> None:
-    heard: list[str] = []
-    repetition = learned(data, heard)
+    received: list[str] = []
+    repetition = learned(data, received)
     before, _, after = data.rpartition(b"one")
     broken = b"data: " + before + after[1:] + b"\n\n"
     assert repetition.take_events(broken) == 0
     assert not repetition.take_event(broken)
     assert repetition.take_events(broken + broken) == 0
     assert repetition.take_events(b"data: " + before + after + b"\n\n") == len(broken) + 1
-    assert heard == [""]
+    assert received == [""]

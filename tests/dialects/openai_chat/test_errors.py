@@ -8,7 +8,7 @@ from dragoman.hub.errors import STATUS_OF_KIND, Failure, FailureKind
 from tests.dialects.openai_chat.replies import object_of
 
 
-def heard(status: int, body: object, **headers: str) -> Failure:
+def read_failure(status: int, body: object, **headers: str) -> Failure:
     data = body if isinstance(body, bytes) else msgspec.json.encode(body)
     return DIALECT.read_error(status, {name.replace("_", "-"): v for name, v in headers.items()}, data)
 
@@ -65,7 +65,7 @@ def heard(status: int, body: object, **headers: str) -> Failure:
     ],
 )
 def test_errors_in_many_shapes(status: int, body: object, kind: str, message: str) -> None:
-    failure = heard(status, body)
+    failure = read_failure(status, body)
     assert (failure.kind, failure.message, failure.status) == (kind, message, status)
 
 
@@ -91,7 +91,7 @@ def test_errors_in_many_shapes(status: int, body: object, kind: str, message: st
     ],
 )
 def test_a_full_context_window_is_known_by_its_many_words(message: str) -> None:
-    assert heard(400, {"error": {"message": message}}).kind == "context_overflow"
+    assert read_failure(400, {"error": {"message": message}}).kind == "context_overflow"
 
 
 @pytest.mark.rule("H65")
@@ -107,16 +107,16 @@ def test_a_full_context_window_is_known_by_its_many_words(message: str) -> None:
     ],
 )
 def test_a_full_context_window_is_known_by_codes_too(error: dict[str, object]) -> None:
-    assert heard(400, {"error": error}).kind == "context_overflow"
+    assert read_failure(400, {"error": error}).kind == "context_overflow"
 
 
 def test_a_rate_limit_that_mentions_tokens_is_no_full_window() -> None:
-    assert heard(429, {"error": {"message": "Too many tokens per minute"}}).kind == "rate_limit"
+    assert read_failure(429, {"error": {"message": "Too many tokens per minute"}}).kind == "rate_limit"
 
 
 def test_the_words_of_the_provider_behind_a_router_come_along() -> None:
     error = {"message": "Provider returned error", "code": 502, "metadata": {"raw": "upstream said no"}}
-    assert heard(502, {"error": error}).message == "Provider returned error: upstream said no"
+    assert read_failure(502, {"error": error}).message == "Provider returned error: upstream said no"
 
 
 @pytest.mark.rule("R114")
@@ -137,26 +137,28 @@ def test_the_words_of_the_provider_behind_a_router_come_along() -> None:
     ],
 )
 def test_how_long_to_wait(headers: dict[str, str], message: str, seconds: float | None) -> None:
-    failure = heard(429, {"error": {"message": message}}, **headers)
+    failure = read_failure(429, {"error": {"message": message}}, **headers)
     assert failure.retry_after == pytest.approx(seconds)
 
 
 def test_googles_delay_is_read() -> None:
     details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "12s"}]
-    assert heard(429, [{"error": {"code": 429, "message": "m", "details": details}}]).retry_after == 12.0
+    assert (
+        read_failure(429, [{"error": {"code": 429, "message": "m", "details": details}}]).retry_after == 12.0
+    )
 
 
 def test_the_request_id_is_kept() -> None:
-    assert heard(500, {}, x_request_id="req_1").request_id == "req_1"
+    assert read_failure(500, {}, x_request_id="req_1").request_id == "req_1"
 
 
 def test_a_message_has_an_end() -> None:
-    assert len(heard(500, b"x" * 100_000).message) == 2000
-    assert len(heard(500, {"error": {"message": "x" * 100_000}}).message) == 2000
+    assert len(read_failure(500, b"x" * 100_000).message) == 2000
+    assert len(read_failure(500, {"error": {"message": "x" * 100_000}}).message) == 2000
 
 
 def test_a_deeply_nested_error_is_survived() -> None:
-    assert heard(500, b'{"error":' * 5000 + b"1" + b"}" * 5000).kind == "server"
+    assert read_failure(500, b'{"error":' * 5000 + b"1" + b"}" * 5000).kind == "server"
 
 
 @pytest.mark.rule("H65")

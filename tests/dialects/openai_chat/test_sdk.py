@@ -39,48 +39,48 @@ STREAMS = [
 ]
 
 
-def message_heard(stream: bytes) -> Json:
+def parse_message(stream: bytes) -> Json:
     return object_of(list_of(accumulate(stream)["choices"])[0]["message"])
 
 
-def heard_by_the_sdk(stream: bytes, fields: tuple[str, ...]) -> None:
+def check_fields_with_sdk(stream: bytes, fields: tuple[str, ...]) -> None:
     """The SDK accumulates in these fields what we say that a client accumulates."""
-    collected, heard = message_of(stream), message_heard(stream)
+    collected, parsed = message_of(stream), parse_message(stream)
     for field in fields:
-        assert heard.get(field) == collected.get(field)
+        assert parsed.get(field) == collected.get(field)
 
 
 @pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("upstream", ["openai_chat", "anthropic"])
 def test_the_streaming_helper_reads_what_we_write(path: Path, upstream: str) -> None:
     stream = written(events_of(path.read_bytes()), ClientContext(upstream=upstream))
-    heard_by_the_sdk(stream, ("role", "content", "refusal", "reasoning_content", "function_call"))
-    collected, heard = (
+    check_fields_with_sdk(stream, ("role", "content", "refusal", "reasoning_content", "function_call"))
+    collected, parsed = (
         message_of(stream).get("tool_calls") or [],
-        message_heard(stream).get("tool_calls") or [],
+        parse_message(stream).get("tool_calls") or [],
     )
-    assert [(c["id"], object_of(c["function"])["name"]) for c in list_of(heard)] == [
+    assert [(c["id"], object_of(c["function"])["name"]) for c in list_of(parsed)] == [
         (c["id"], object_of(c["function"])["name"]) for c in list_of(collected)
     ]
-    assert [object_of(c["function"])["arguments"] for c in list_of(heard)] == [
+    assert [object_of(c["function"])["arguments"] for c in list_of(parsed)] == [
         object_of(c["function"])["arguments"] for c in list_of(collected)
     ]
 
 
 @pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
 def test_a_plain_streaming_call_gets_chunks_of_the_declared_type(path: Path) -> None:
-    heard = chunks(written(events_of(path.read_bytes()), ClientContext(upstream="anthropic")))
-    for chunk in heard:
+    parsed = chunks(written(events_of(path.read_bytes()), ClientContext(upstream="anthropic")))
+    for chunk in parsed:
         validate(chunk)
-    assert object_of(list_of(heard[0]["choices"])[0]["delta"])["role"] == "assistant"
+    assert object_of(list_of(parsed[0]["choices"])[0]["delta"])["role"] == "assistant"
 
 
 def test_custom_calls_reach_a_plain_streaming_call() -> None:
     raw = (RECORDINGS / "stream-custom-tool-call.sse").read_bytes()
-    heard = chunks(written(events_of(raw)))
+    parsed = chunks(written(events_of(raw)))
     fragments = [
         fragment
-        for chunk in heard
+        for chunk in parsed
         for choice in list_of(chunk["choices"])
         for fragment in list_of(object_of(choice["delta"]).get("tool_calls") or [])
     ]
@@ -124,8 +124,8 @@ EVERYTHING: list[ReplyEvent] = [
 
 def test_fields_beyond_openais_own_survive_the_helper() -> None:
     stream = written(EVERYTHING)
-    heard_by_the_sdk(stream, ("content", "reasoning_content", "reasoning_details", "annotations"))
-    calls = list_of(message_heard(stream)["tool_calls"])
+    check_fields_with_sdk(stream, ("content", "reasoning_content", "reasoning_details", "annotations"))
+    calls = list_of(parse_message(stream)["tool_calls"])
     assert calls[0]["extra_content"] == {"google": {"thought_signature": "s"}}
     assert accumulate(stream)["usage"] == {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
 
@@ -140,4 +140,4 @@ def is_whole_and_plain(events: list[ReplyEvent]) -> bool:
 @given(events=replies(failing=False).filter(is_whole_and_plain))
 @settings(max_examples=60)
 def test_the_helper_reads_any_reply(events: list[ReplyEvent]) -> None:
-    heard_by_the_sdk(written(events), ("content", "refusal", "reasoning_content", "reasoning_details"))
+    check_fields_with_sdk(written(events), ("content", "refusal", "reasoning_content", "reasoning_details"))

@@ -272,9 +272,9 @@ def test_the_next_request_shows_the_call_and_why_it_was_denied() -> None:
     for event in reply_of(block(0, Text(text=""), "I will."), shell(RM, index=1), cause="tool_calls"):
         for each in stage.feed(event):
             rounds.feed(each)
-    *_, spoken, answer = rounds.next_request(request(build_message("user", "clean up"))).messages
-    assert spoken.role == "assistant"
-    assert [type(each) for each in spoken.blocks] == [Text, ToolCall]
+    *_, assistant, answer = rounds.next_request(request(build_message("user", "clean up"))).messages
+    assert assistant.role == "assistant"
+    assert [type(each) for each in assistant.blocks] == [Text, ToolCall]
     (result,) = answer.blocks
     assert isinstance(result, ToolResult)
     assert (result.call_id, result.is_error) == ("call_1", True)

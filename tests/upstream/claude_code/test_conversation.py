@@ -79,19 +79,19 @@ def test_an_outline_does_not_depend_on_the_text_of_claude() -> None:
 
 
 def test_the_news_are_what_comes_after_claude() -> None:
-    heard = talk(*HISTORY, claude(call("c2"), call("c3")), user(result("c2"), "and hurry"))
-    assert [item.id for item in heard.results] == ["c2"]
-    assert [item.key for item in heard.prompt] == ["and hurry"]
-    assert [item.id for item in heard.open_calls] == ["c3"]
+    conversation = talk(*HISTORY, claude(call("c2"), call("c3")), user(result("c2"), "and hurry"))
+    assert [item.id for item in conversation.results] == ["c2"]
+    assert [item.key for item in conversation.prompt] == ["and hurry"]
+    assert [item.id for item in conversation.open_calls] == ["c3"]
 
 
 def test_results_that_come_in_parts_are_news_until_claude_goes_on() -> None:
-    heard = talk(
+    conversation = talk(
         user("go"), claude(call("c1"), call("c2")), user(result("c2")), claude(call("c1")), user(result("c1"))
     )
-    assert [item.id for item in heard.results] == ["c2", "c1"]
-    assert heard.open_calls == ()
-    assert heard.call_groups == 1
+    assert [item.id for item in conversation.results] == ["c2", "c1"]
+    assert conversation.open_calls == ()
+    assert conversation.call_groups == 1
 
 
 @pytest.mark.rule("R100")

@@ -18,12 +18,12 @@ from tests.upstream.claude_code.bodies import Json, call, claude, result, talk, 
 
 
 def test_every_call_is_followed_by_its_result_and_has_the_name_that_claude_code_knows() -> None:
-    heard = talk(
+    conversation = talk(
         user("go"),
         claude("Well.", call("c1"), call("c2")),
         user(result("c2", "two"), result("c1", "one"), "ok?"),
     )
-    assert write_messages(heard) == [
+    assert write_messages(conversation) == [
         user("go"),
         claude("Well.", call("c1", "mcp__gateway__calculate"), call("c2", "mcp__gateway__calculate")),
         user(result("c1", "one"), result("c2", "two"), "ok?"),
@@ -31,10 +31,10 @@ def test_every_call_is_followed_by_its_result_and_has_the_name_that_claude_code_
 
 
 def test_results_that_came_in_parts_become_one_round_again() -> None:
-    heard = talk(
+    conversation = talk(
         user("go"), claude(call("c1"), call("c2")), user(result("c2")), claude(call("c1")), user(result("c1"))
     )
-    assert [message["role"] for message in write_messages(heard)] == ["user", "assistant", "user"]
+    assert [message["role"] for message in write_messages(conversation)] == ["user", "assistant", "user"]
 
 
 def test_a_result_after_the_answer_leaves_nothing_to_answer() -> None:
@@ -46,13 +46,15 @@ def test_a_result_after_the_answer_leaves_nothing_to_answer() -> None:
 
 def test_thoughts_come_along_if_they_are_signed() -> None:
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
-    heard = talk(user("go"), claude(thought, call("c1")), user(result("c1")))
-    assert write_messages(heard)[1]["content"][0] == thought
+    conversation = talk(user("go"), claude(thought, call("c1")), user(result("c1")))
+    assert write_messages(conversation)[1]["content"][0] == thought
 
 
 def test_rounds_stay_apart() -> None:
-    heard = talk(user("go"), claude(call("c1")), user(result("c1")), claude(call("c2")), user(result("c2")))
-    assert [message["role"] for message in write_messages(heard)] == [
+    conversation = talk(
+        user("go"), claude(call("c1")), user(result("c1")), claude(call("c2")), user(result("c2"))
+    )
+    assert [message["role"] for message in write_messages(conversation)] == [
         "user",
         "assistant",
         "user",
@@ -106,9 +108,10 @@ def test_a_folder_is_named_as_claude_code_names_it() -> None:
 @pytest.mark.rule("D9")
 @pytest.mark.parametrize("prompt", [(), ("and?",)], ids=["alone", "with-text"])
 def test_the_last_results_are_followed_by_a_message_of_their_own(prompt: tuple[str, ...]) -> None:
-    heard = talk(user("go"), claude(call("c1")), user(result("c1"), *prompt))
+    conversation = talk(user("go"), claude(call("c1")), user(result("c1"), *prompt))
     lines = [
-        msgspec.json.decode(line) for line in write_transcript(heard, str(uuid4()), "/w", "m").splitlines()
+        msgspec.json.decode(line)
+        for line in write_transcript(conversation, str(uuid4()), "/w", "m").splitlines()
     ]
     contents = [[block["type"] for block in line["message"]["content"]] for line in lines]
     assert contents == [["text"], ["tool_use"], ["tool_result"], ["text"] * len(prompt)]

@@ -116,7 +116,7 @@ def test_a_call_that_is_cancelled_before_its_head_came_is_cancelled_at_the_upstr
     async def scenario() -> None:
         async with ByteServer([Pause(asyncio.Event())]) as server:
             sending = asyncio.ensure_future(upstream_of(server).send(CALL))
-            await eventually(lambda: len(server.heard) == 1)
+            await eventually(lambda: len(server.received) == 1)
             sending.cancel()
             await eventually(server.hung_up.is_set)
             assert sending.cancelled() or sending.cancelling()
@@ -143,7 +143,7 @@ def test_a_connection_that_closes_just_as_it_is_used_again_is_replaced_unnoticed
             upstream = upstream_of(server)
             await body_of(await upstream.send(CALL))
             assert await body_of(await upstream.send(CALL)) == b"y"
-            assert [heard.connection for heard in server.heard] == [1, 1, 2]
+            assert [received.connection for received in server.received] == [1, 1, 2]
 
     run(scenario)
 

@@ -67,7 +67,7 @@ def test_a_key_goes_where_the_dialect_wants_it(dialect: str, name: str, value: s
     async def scenario() -> None:
         async with ByteServer([reply(b"x")]) as server:
             await body_of(await upstream_of(server, dialect, keys=["sk-one\n"]).send(CALL))
-            assert server.heard[0].headers[name] == value
+            assert server.received[0].headers[name] == value
 
     run(scenario)
 
@@ -77,8 +77,8 @@ def test_an_oauth_token_of_anthropic_is_a_bearer() -> None:
     async def scenario() -> None:
         async with ByteServer([reply(b"x")]) as server:
             await body_of(await upstream_of(server, "anthropic", keys=["sk-ant-oat-1"]).send(CALL))
-            assert server.heard[0].headers["authorization"] == "Bearer sk-ant-oat-1"
-            assert "x-api-key" not in server.heard[0].headers
+            assert server.received[0].headers["authorization"] == "Bearer sk-ant-oat-1"
+            assert "x-api-key" not in server.received[0].headers
 
     run(scenario)
 
@@ -90,7 +90,7 @@ def test_each_call_takes_the_key_that_was_chosen_for_it() -> None:
             for number in (1, 0, 1):
                 call = msgspec.structs.replace(CALL, key=number)
                 await body_of(await upstream.send(call))
-            keys = [heard.headers["authorization"] for heard in server.heard]
+            keys = [received.headers["authorization"] for received in server.received]
             assert keys == ["Bearer two", "Bearer one", "Bearer two"]
 
     run(scenario)
@@ -115,7 +115,7 @@ def test_only_headers_of_the_dialect_go_on() -> None:
         )
         async with ByteServer([reply(b"x")]) as server:
             await body_of(await upstream_of(server, "anthropic", keys=["ours"]).send(call))
-            headers = server.heard[0].headers
+            headers = server.received[0].headers
             assert headers["anthropic-beta"] == "a,b"
             assert headers["anthropic-version"] == "2026-10-21"
             assert headers["x-api-key"] == "ours"
@@ -130,7 +130,7 @@ def test_a_version_is_named_for_clients_that_name_none() -> None:
     async def scenario() -> None:
         async with ByteServer([reply(b"x")]) as server:
             await body_of(await upstream_of(server, "anthropic").send(CALL))
-            assert server.heard[0].headers["anthropic-version"] == "2023-06-01"
+            assert server.received[0].headers["anthropic-version"] == "2023-06-01"
 
     run(scenario)
 
@@ -141,8 +141,8 @@ def test_configured_headers_overrule_all_others() -> None:
         call = msgspec.structs.replace(CALL, headers={"anthropic-beta": "theirs"})
         async with ByteServer([reply(b"x")]) as server:
             await body_of(await upstream_of(server, "anthropic", headers=headers).send(call))
-            assert server.heard[0].headers["anthropic-beta"] == "ours"
-            assert server.heard[0].headers["user-agent"] == "mine"
+            assert server.received[0].headers["anthropic-beta"] == "ours"
+            assert server.received[0].headers["user-agent"] == "mine"
 
     run(scenario)
 
@@ -153,8 +153,8 @@ def test_no_header_can_be_injected_by_a_client(value: str) -> None:
         call = msgspec.structs.replace(CALL, headers={"anthropic-beta": value})
         async with ByteServer([reply(b"x")]) as server:
             await body_of(await upstream_of(server, "anthropic").send(call))
-            assert "anthropic-beta" not in server.heard[0].headers
-            assert "x-evil" not in server.heard[0].headers
+            assert "anthropic-beta" not in server.received[0].headers
+            assert "x-evil" not in server.received[0].headers
 
     run(scenario)
 
@@ -165,7 +165,7 @@ def test_a_configured_value_that_is_no_header_value_is_refused() -> None:
             with pytest.raises(ConfigError, match="x-team") as caught:
                 await upstream_of(server, headers={"x-team": Secret("secret\nvalue")}).send(CALL)
             assert "secret" not in str(caught.value)
-            assert server.heard == []
+            assert server.received == []
 
     run(scenario)
 
@@ -188,7 +188,7 @@ def test_addresses_are_joined_without_doubling_the_version(dialect: str, path: s
     async def scenario() -> None:
         async with ByteServer([reply(b"x")]) as server:
             await body_of(await upstream_of(server, dialect, path=path).send(CALL))
-            assert server.heard[0].line == line
+            assert server.received[0].line == line
 
     run(scenario)
 
@@ -206,7 +206,7 @@ def test_a_model_cannot_escape_from_its_place_in_the_address(model: str, path: s
         call = msgspec.structs.replace(CALL, model=model, stream=False)
         async with ByteServer([reply(b"x")]) as server:
             await body_of(await upstream_of(server, "gemini").send(call))
-            assert server.heard[0].line == f"POST /v1beta/{path}:generateContent HTTP/1.1"
+            assert server.received[0].line == f"POST /v1beta/{path}:generateContent HTTP/1.1"
 
     run(scenario)
 
@@ -218,7 +218,7 @@ def test_a_model_that_is_a_path_is_refused(model: str) -> None:
         async with ByteServer([reply(b"x")]) as server:
             with pytest.raises(ClientProtocolError):
                 await upstream_of(server, "gemini").send(call)
-            assert server.heard == []
+            assert server.received == []
 
     run(scenario)
 
@@ -228,7 +228,7 @@ def test_a_large_body_arrives_whole() -> None:
         body = bytes(range(256)) * 4096 * 33
         async with ByteServer([reply(b"x")]) as server:
             await body_of(await upstream_of(server).send(msgspec.structs.replace(CALL, body=body)))
-            assert server.heard[0].body == body
+            assert server.received[0].body == body
 
     run(scenario)
 
@@ -239,10 +239,10 @@ def test_a_plain_request_goes_through_a_proxy_with_its_whole_address() -> None:
             address = f"http://user:pass%20word@127.0.0.1:{proxy.port}"
             upstream = upstream_of(proxy, proxy=address, base_url="http://127.0.0.1:1/v1")
             assert await body_of(await upstream.send(CALL)) == b"x"
-            heard = proxy.heard[0]
-            assert heard.line == "POST http://127.0.0.1:1/v1/chat/completions HTTP/1.1"
-            assert heard.headers["host"] == "127.0.0.1:1"
-            assert heard.headers["proxy-authorization"] == "Basic dXNlcjpwYXNzIHdvcmQ="
+            received = proxy.received[0]
+            assert received.line == "POST http://127.0.0.1:1/v1/chat/completions HTTP/1.1"
+            assert received.headers["host"] == "127.0.0.1:1"
+            assert received.headers["proxy-authorization"] == "Basic dXNlcjpwYXNzIHdvcmQ="
 
     run(scenario)
 
@@ -255,9 +255,9 @@ def test_a_proxy_that_refuses_is_a_failure_without_its_password() -> None:
             with pytest.raises(UpstreamFailed, match="cannot be reached") as caught:
                 await upstream.send(CALL)
             assert "password" not in str(caught.value)
-            assert proxy.heard[0].line == "CONNECT 127.0.0.1:1 HTTP/1.1"
-            assert proxy.heard[0].headers["proxy-authorization"].startswith("Basic ")
-            assert "authorization" not in proxy.heard[0].headers
+            assert proxy.received[0].line == "CONNECT 127.0.0.1:1 HTTP/1.1"
+            assert proxy.received[0].headers["proxy-authorization"].startswith("Basic ")
+            assert "authorization" not in proxy.received[0].headers
 
     run(scenario)
 

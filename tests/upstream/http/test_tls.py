@@ -101,7 +101,7 @@ def test_a_server_with_an_untrusted_certificate_is_not_called() -> None:
             with pytest.raises(UpstreamFailed, match="certificate is not trusted") as caught:
                 await upstream_of(server, verify=True).send(CALL)
             assert caught.value.failure.kind == "server"
-            assert server.heard == []
+            assert server.received == []
 
     run(scenario)
 

@@ -14,7 +14,7 @@ REASONING_TOKENS = 7
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn, ready to be spoken: its calls are in the words of the request's tools."""
+    """A turn whose calls use the names and arguments of the request's tools."""
 
     #: Counts the replies of one upstream, so that ids and seals never repeat.
     number: int
