@@ -1,10 +1,12 @@
 """Schemas on their way to another dialect."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.fit.schemas import clean_schema
 from dragoman.hub.request import OutputFormat
-from dragoman.schema import convert_to_openapi
+from dragoman.schema import add_properties, convert_to_openapi, edit_schema, remove_stale_names
 from dragoman.wire.fields import is_deeper_than
 from tests.fit.building import build_message, fitted, function, request
 
@@ -340,3 +342,29 @@ def test_members_whose_names_anthropic_refuses_are_left_out() -> None:
     assert after.tools[0].schema == {"type": "object", "properties": {"ok": {}}, "required": ["ok"]}
     assert losses == ["tool a: members whose names the target refuses were removed"]
     assert schema_at("openai_chat", schema) is schema
+
+
+_members = st.recursive(
+    st.sampled_from([{"type": "string"}, {"type": "object"}, {"type": "object", "required": ["a"]}]),
+    lambda inner: st.one_of(
+        st.builds(lambda item: {"type": "array", "items": item}, inner),
+        st.builds(
+            lambda members, required: {"type": "object", "properties": members, "required": required},
+            st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2),
+            st.lists(st.sampled_from(["a", "b"]), max_size=2),
+        ),
+        st.builds(lambda option: {"anyOf": [option]}, inner),
+    ),
+    max_leaves=5,
+)
+
+
+@pytest.mark.rule("F11")
+@given(st.lists(_members, min_size=1, max_size=4))
+def test_no_object_of_any_tool_keeps_what_exact_servers_refuse(schemas: list[Schema]) -> None:
+    tools = tuple(function(f"t{at}", schema=schema) for at, schema in enumerate(schemas))
+    after, _ = fitted(request(build_message("user", "Hi"), tools=tools), "openai_chat")
+    for tool in after.tools:
+        assert tool.schema is not None
+        assert edit_schema(tool.schema, remove_stale_names) is tool.schema
+        assert edit_schema(tool.schema, add_properties) is tool.schema

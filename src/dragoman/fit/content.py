@@ -30,37 +30,27 @@ from dragoman.hub.blocks import (
 )
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Message, Request, find_block_kinds
+from dragoman.hub.request import Message, Request, list_blocks
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode
 
 ERROR_MARK = "[tool error] "
-
-#: Blocks that only their own dialect can write.
-_VENDOR_BLOCKS: frozenset[type] = frozenset({HostedCall, HostedResult, Opaque})
 
 #: Addresses that every vendor can fetch. Others (`gs://`, a file store) work with one vendor only.
 OPEN_ADDRESSES = ("http://", "https://", "data:")
 
 
 def fit_content(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Write as text what the target cannot express: vendor blocks, refusals, the error flag of results."""
+    """Write as text the blocks that the target cannot express: vendor blocks and refusals."""
     foreign = is_foreign(request, target)
-    changed = _VENDOR_BLOCKS if foreign else frozenset()
-    if not target.refusals:
-        changed |= {Refusal}
-    if changed.isdisjoint(find_block_kinds(request.messages)) and (
-        target.error_flag or not _has_errors(request)
-    ):
+    if not foreign and target.refusals:
         return request
 
     def edit(block: AnyBlock, message: Message) -> AnyBlock | tuple[AnyBlock, ...]:
         match block:
             case ToolResult():
                 inner = edit_blocks(block.content, message, edit_inside) if foreign else block.content
-                if inner is not block.content:
-                    block = replace(block, content=inner, form="", extras={})
-                return block if target.error_flag or not block.is_error else _mark_error(block)
+                return block if inner is block.content else replace(block, content=inner, form="", extras={})
             case Refusal():
                 return block if target.refusals else Text(text=block.text, at=block.at, cache=block.cache)
             case HostedCall() | HostedResult() | Opaque():
@@ -83,12 +73,18 @@ def fit_content(request: Request, target: TargetFacts, losses: Losses) -> Reques
     return replace_messages(request, messages)
 
 
-def _has_errors(request: Request) -> bool:
-    return any(
-        type(block) is ToolResult and block.is_error
-        for message in request.messages
-        for block in message.blocks
-    )
+def mark_errors(request: Request, target: TargetFacts, losses: Losses) -> Request:
+    """Write the error flag of results as text, where the target has no such flag."""
+    if target.error_flag:
+        return request
+
+    def edit(block: AnyBlock, message: Message) -> AnyBlock:
+        return _mark_error(block) if type(block) is ToolResult and block.is_error else block
+
+    for block in list_blocks(request.messages):
+        if type(block) is ToolResult and block.is_error:
+            return edit_messages(request, edit, inside_results=False)
+    return request
 
 
 def _write_as_text(
@@ -156,7 +152,7 @@ def fit_media(request: Request, target: TargetFacts, losses: Losses) -> Request:
         losses.add(block.at, reason)
         return Text(text=f"[{_write_label(block)} left out]", at=block.at, cache=block.cache)
 
-    return edit_messages(request, edit, only=frozenset({Media}))
+    return edit_messages(request, edit)
 
 
 def move_media_from_results(request: Request, target: TargetFacts, losses: Losses) -> Request:
@@ -165,7 +161,7 @@ def move_media_from_results(request: Request, target: TargetFacts, losses: Losse
     The media always stand there, so that a longer conversation begins with the same messages as a shorter
     one.
     """
-    if target.media_in_results or Media not in find_block_kinds(request.messages):
+    if target.media_in_results:
         return request
     messages: list[Message] = []
     for message in request.messages:

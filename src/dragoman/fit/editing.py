@@ -8,7 +8,7 @@ from operator import is_
 import msgspec
 
 from dragoman.hub.blocks import AnyBlock, Text, ToolCall, ToolResult
-from dragoman.hub.request import Message, Request, find_block_kinds
+from dragoman.hub.request import Message, Request
 from dragoman.providers.profile import TargetFacts
 
 replace = msgspec.structs.replace
@@ -40,20 +40,8 @@ def replace_blocks(message: Message, blocks: tuple[AnyBlock, ...]) -> Message:
     return replace(message, blocks=blocks, form="")
 
 
-def edit_messages(
-    request: Request,
-    edit: BlockEdit,
-    *,
-    inside_results: bool = True,
-    only: frozenset[type] | None = None,
-) -> Request:
-    """Edit the blocks of every message; blocks inside a result come before the result itself.
-
-    `only`: the kinds of blocks that `edit` may change. Most requests hold none of them, and checking the
-    kinds is much cheaper than calling `edit` for every block.
-    """
-    if only is not None and only.isdisjoint(find_block_kinds(request.messages)):
-        return request
+def edit_messages(request: Request, edit: BlockEdit, *, inside_results: bool = True) -> Request:
+    """Edit the blocks of every message; blocks inside a result come before the result itself."""
 
     def edit_with_content(block: AnyBlock, message: Message) -> AnyBlock | tuple[AnyBlock, ...]:
         if type(block) is ToolResult and block.content:

@@ -1,13 +1,13 @@
 """The passes that make a request legal for its target, in their order, and the scope of each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 import msgspec
 
 from dragoman.fit.caching import fit_caching
 from dragoman.fit.choice import fit_choice
-from dragoman.fit.content import fit_content, fit_media, move_media_from_results
+from dragoman.fit.content import fit_content, fit_media, mark_errors, move_media_from_results
 from dragoman.fit.editing import replace
 from dragoman.fit.generation import fit_max_tokens, fit_sampling, refuse_candidates
 from dragoman.fit.history import fit_history, remove_empty
@@ -24,15 +24,27 @@ from dragoman.fit.reasoning import add_blank_reasoning, fit_reasoning
 from dragoman.fit.schemas import fit_output, fit_schemas
 from dragoman.fit.seals import fit_seals
 from dragoman.fit.stops import fit_stops
-from dragoman.fit.tools import fit_tools
+from dragoman.fit.tools import fit_calls, fit_references, fit_tools, move_declarations
 from dragoman.fit.vendor_fields import (
     fit_account,
+    refuse_stored_items,
     refuse_stored_state,
     report_message_extras,
     report_request_extras,
 )
+from dragoman.hub.blocks import (
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    Refusal,
+    ToolCall,
+    ToolDeclarations,
+    ToolReference,
+    ToolResult,
+)
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request
+from dragoman.hub.request import Message, Request, find_block_kinds
 from dragoman.providers.profile import TargetFacts
 
 
@@ -57,11 +69,17 @@ class Scope(Enum):
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """One pass of `fit`. `apply` returns its argument if there is nothing to change."""
+    """One pass of `fit`. `apply` returns its argument if there is nothing to change.
+
+    `kinds`: the kinds of blocks that the pass is about. It changes nothing in a request that has none of
+    them, and no pass before it adds one: so the client's messages tell whether it is needed. Empty: it
+    is always needed.
+    """
 
     name: str
     apply: Callable[[Request, TargetFacts, Losses], Request]
     scope: Scope
+    kinds: frozenset[type] = frozenset()
 
 
 def set_model(request: Request, target: TargetFacts, losses: Losses) -> Request:
@@ -70,26 +88,32 @@ def set_model(request: Request, target: TargetFacts, losses: Losses) -> Request:
 
 PASSES: tuple[Pass, ...] = (
     # Refusals come first: no work for a request that cannot be sent. Extras next, before anything changes.
-    Pass("stored state", refuse_stored_state, Scope.MESSAGE),
+    Pass("stored state", refuse_stored_state, Scope.SETTINGS),
+    Pass("stored items", refuse_stored_items, Scope.MESSAGE, frozenset({Opaque})),
     Pass("candidates", refuse_candidates, Scope.SETTINGS),
     Pass("extras of the request", report_request_extras, Scope.TOOLS),
     Pass("extras of the messages", report_message_extras, Scope.MESSAGE),
-    # Names need the namespaces and kinds that `tools` removes; schemas need the functions that it makes.
+    # Names need the namespaces and kinds that `tools` and `calls` remove; declarations that become text need
+    # the names; schemas need the functions that `tools` makes.
     Pass("names", fit_names, Scope.REQUEST),
+    Pass("declarations", move_declarations, Scope.REQUEST, frozenset({ToolDeclarations})),
     Pass("tools", fit_tools, Scope.REQUEST),
+    Pass("calls", fit_calls, Scope.MESSAGE, frozenset({ToolCall, ToolResult})),
+    Pass("references", fit_references, Scope.MESSAGE, frozenset({ToolReference})),
     Pass("schemas", fit_schemas, Scope.TOOLS),
     # Blocks that the target knows, in messages that it knows. Each of these can leave texts and messages
     # empty.
     Pass("seals", fit_seals, Scope.MESSAGES),
-    Pass("content", fit_content, Scope.MESSAGE),
-    Pass("media", fit_media, Scope.MESSAGE),
+    Pass("content", fit_content, Scope.MESSAGE, frozenset({HostedCall, HostedResult, Opaque, Refusal})),
+    Pass("errors of results", mark_errors, Scope.MESSAGE, frozenset({ToolResult})),
+    Pass("media", fit_media, Scope.MESSAGE, frozenset({Media})),
     Pass("system", fit_system, Scope.MESSAGES),
     Pass("empty messages", remove_empty, Scope.MESSAGES),
     # Calls next to results; then ids, which need to know which result belongs to which call; then media out
     # of results, labelled with those ids.
     Pass("history", fit_history, Scope.MESSAGES),
     Pass("ids", fit_ids, Scope.MESSAGES),
-    Pass("media of results", move_media_from_results, Scope.MESSAGE),
+    Pass("media of results", move_media_from_results, Scope.MESSAGE, frozenset({Media})),
     # The order of messages comes after every pass that adds or moves one.
     Pass("output", fit_output, Scope.MESSAGES),
     Pass("leading messages", join_leading_messages, Scope.MESSAGES),
@@ -110,11 +134,17 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
+def iter_needed_passes(messages: tuple[Message, ...]) -> Iterator[Pass]:
+    """The passes that a request with these messages needs, in their order."""
+    kinds = find_block_kinds(messages)
+    return (each for each in PASSES if not each.kinds or not each.kinds.isdisjoint(kinds))
+
+
 def fit(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Make a request legal for the target; the same object if there is nothing to change.
 
     What cannot be sent as the client sent it is added to `losses`, with its path in the client's JSON.
     """
-    for each in PASSES:
+    for each in iter_needed_passes(request.messages):
         request = each.apply(request, target, losses)
     return request

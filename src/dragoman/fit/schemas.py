@@ -20,13 +20,14 @@ from dragoman.schema import (
     convert_to_openapi,
     edit_schema,
     has_irregular_objects,
+    is_irregular_object,
     make_valid,
     properties_of,
     remove_stale_names,
     required_of,
     resolve,
 )
-from dragoman.wire.fields import encode
+from dragoman.wire.fields import encode, encode_lines
 
 #: Keywords of one vendor that other validators refuse or misread. `encrypted` is Codex's.
 VENDOR_KEYWORDS = ("encrypted", "propertyOrdering")
@@ -44,6 +45,9 @@ JSON_SCHEMA = (
 #: The name of the answer's schema if the client gives none: some vendors demand one.
 OUTPUT_NAME = "answer"
 
+#: How the JSON text of a schema describes an object.
+_OBJECT = b'"type":"object"'
+
 _QUOTED_KEYWORDS = tuple(f'"{keyword}"'.encode() for keyword in VENDOR_KEYWORDS)
 
 
@@ -58,11 +62,12 @@ def fit_schemas(request: Request, target: TargetFacts, losses: Losses) -> Reques
     if not is_foreign(request, target) and takes_any_schema:
         return request
     schemas = [tool.schema for tool in request.tools if tool.schema]
-    has_keywords = _may_have_vendor_keywords(schemas)
+    text = encode_lines(schemas, blame=ClientProtocolError)
+    has_keywords = _may_have_vendor_keywords(schemas, text)
     # OpenAI refuses an object without `properties`, Google a required name that is no property. Clients send
     # both, because tools of MCP servers hold them.
     is_exact = target.declared_required or target.object_properties
-    has_irregular = is_exact and has_irregular_objects(schemas)
+    nested = _find_nested(schemas, text) if is_exact else frozenset[int]()
 
     def fit_tool(tool: Tool) -> Tool:
         if tool.kind != "function":
@@ -71,7 +76,7 @@ def fit_schemas(request: Request, target: TargetFacts, losses: Losses) -> Reques
             return tool  # in the subset, a function without parameters has no schema
         cleaned = _clean(tool.schema, has_keywords=has_keywords) if tool.schema else {}
         schema = _fit_schema(cleaned, target, tool.at, losses)
-        if has_irregular or (is_exact and schema is not cleaned):
+        if is_exact and (schema is not cleaned or id(tool.schema) in nested or is_irregular_object(schema)):
             schema = _fit_objects(schema, target, tool.at, losses)
         fitted: Schema | None = schema
         if not target.json_schema:
@@ -149,7 +154,7 @@ def _remove_odd_members(schema: Schema, at: str, losses: Losses) -> Schema:
 
 def _fit_objects(schema: Schema, target: TargetFacts, at: str, losses: Losses) -> Schema:
     """Add `properties` to objects without, and remove stale names of `required`, as the target asks."""
-    if not has_irregular_objects([schema]):
+    if not has_irregular_objects(schema):
         return schema
     if target.declared_required:
         declared = edit_schema(schema, remove_stale_names)
@@ -161,18 +166,24 @@ def _fit_objects(schema: Schema, target: TargetFacts, at: str, losses: Losses) -
 
 def clean_schema(schema: Schema) -> Schema:
     """Remove `$schema` and vendor keywords at any depth; the same object if there are none."""
-    return _clean(schema, has_keywords=_may_have_vendor_keywords([schema]))
+    text = encode(schema, blame=ClientProtocolError)
+    return _clean(schema, has_keywords=_may_have_vendor_keywords([schema], text))
 
 
-def _may_have_vendor_keywords(schemas: list[Schema]) -> bool:
-    """Whether more than a `$schema` at the top may have to be removed.
+def _may_have_vendor_keywords(schemas: list[Schema], text: bytes) -> bool:
+    """Whether more than a `$schema` at the top may have to be removed. `text`: the schemas as JSON.
 
     Searching the JSON text of all schemas is much cheaper than walking each node, and agents send dozens of
     schemas with every request.
     """
-    text = encode(schemas, blame=ClientProtocolError)
     declared = sum("$schema" in schema for schema in schemas)
     return any(keyword in text for keyword in _QUOTED_KEYWORDS) or text.count(b'"$schema"') > declared
+
+
+def _find_nested(schemas: list[Schema], text: bytes) -> frozenset[int]:
+    """The ids of the schemas that describe objects inside of objects. `text`: their JSON, one a line."""
+    lines = zip(schemas, text.splitlines(), strict=True)
+    return frozenset(id(schema) for schema, line in lines if line.count(_OBJECT) > 1)
 
 
 def _clean(schema: Schema, *, has_keywords: bool) -> Schema:
@@ -180,7 +191,9 @@ def _clean(schema: Schema, *, has_keywords: bool) -> Schema:
         return edit_schema(schema, _remove_keywords)
     if "$schema" not in schema:
         return schema
-    return {name: value for name, value in schema.items() if name != "$schema"}
+    cleaned = schema.copy()
+    del cleaned["$schema"]
+    return cleaned
 
 
 def _remove_keywords(schema: Schema) -> Schema:

@@ -5,8 +5,8 @@ Tools that only their own vendor can run are removed. `names` runs before, so th
 the name that the model knows.
 """
 
+from collections.abc import Sequence
 from operator import is_not
-from typing import assert_never
 
 from dragoman.fit.client_tools import INPUT, INPUT_SCHEMA, NEEDS_TRAINING, ToolDescription, describe
 from dragoman.fit.editing import (
@@ -21,12 +21,6 @@ from dragoman.fit.names import BUILT_IN, ToolKey, build_tool_key
 from dragoman.fit.vendor_fields import BOOKKEEPING, report_extras
 from dragoman.hub.blocks import (
     AnyBlock,
-    HostedCall,
-    HostedResult,
-    Media,
-    Opaque,
-    Reasoning,
-    Refusal,
     SearchOptions,
     Text,
     Tool,
@@ -37,7 +31,7 @@ from dragoman.hub.blocks import (
 )
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Message, Request, ToolChoice, find_block_kinds, list_declared_tools
+from dragoman.hub.request import Message, Request, ToolChoice, list_blocks, list_declared_tools
 from dragoman.providers.facts import SEARCH_OPTIONS
 from dragoman.providers.profile import TargetFacts
 from dragoman.schema import make_strict
@@ -57,15 +51,16 @@ _NO_OPTIONS = SearchOptions()
 
 
 def fit_tools(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Declare all tools outside the messages, as kinds that the target knows. Change calls and results."""
-    request = _move_declarations(request, target, losses)
+    """Declare each tool once, as a kind that the target knows."""
     fitted = [
-        after for tool in request.tools if (after := _fit_tool(tool, request, target, losses)) is not None
+        after
+        for tool in _drop_repeated(request, target, losses)
+        if (after := _fit_tool(tool, request, target, losses)) is not None
     ]
     fitted = _fit_hosted_tools(fitted, request, target, losses)
     if len(fitted) != len(request.tools) or any(map(is_not, fitted, request.tools)):
         request = replace(request, tools=tuple(fitted))
-    return _declare_called_tools(fit_calls(request, target), target)
+    return _declare_called_tools(request, target)
 
 
 def _is_known_kind(kind: str, request: Request, target: TargetFacts) -> bool:
@@ -77,32 +72,39 @@ def _is_known_kind(kind: str, request: Request, target: TargetFacts) -> bool:
     return True
 
 
-def _move_declarations(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Move tools that are declared inside the conversation to `request.tools`.
+def _keeps_declarations(request: Request, target: TargetFacts) -> bool:
+    """Whether tools may be declared inside the conversation, as the client does it."""
+    return target.deferred_tools and not is_foreign(request, target)
 
-    Of two with the same name the first is kept.
-    """
-    if target.deferred_tools and not is_foreign(request, target):
+
+def move_declarations(request: Request, target: TargetFacts, losses: Losses) -> Request:
+    """Move tools that are declared inside the conversation to `request.tools`."""
+    if _keeps_declarations(request, target):
         return request
+    tools = list_declared_tools(request)
+    messages = []
+    for message in request.messages:
+        blocks = _remove_declarations(message)
+        if blocks or not message.blocks:
+            messages.append(replace_blocks(message, blocks))
+    request = replace_messages(request, messages)
+    return request if len(tools) == len(request.tools) else replace(request, tools=tools)
+
+
+def _drop_repeated(request: Request, target: TargetFacts, losses: Losses) -> Sequence[Tool]:
+    """The tools, of two with the same name the first."""
+    if _keeps_declarations(request, target):
+        return request.tools
     declared: dict[ToolKey, Tool] = {}
     unique: list[Tool] = []
-    for tool in list_declared_tools(request):
+    for tool in request.tools:
         key = build_tool_key(tool.kind, tool.namespace, tool.name)
         first = declared.setdefault(key, tool) if tool.kind != "hosted" else tool
         if first is tool:
             unique.append(tool)
         elif not _are_equal_tools(first, tool):
             losses.add(tool.at, "another tool of this name was declared before")
-    if ToolDeclarations in find_block_kinds(request.messages):
-        messages = []
-        for message in request.messages:
-            blocks = _remove_declarations(message)
-            if blocks or not message.blocks:
-                messages.append(replace_blocks(message, blocks))
-        request = replace_messages(request, messages)
-    if len(unique) == len(request.tools) and not any(map(is_not, unique, request.tools)):
-        return request
-    return replace(request, tools=tuple(unique))
+    return unique
 
 
 def _are_equal_tools(one: Tool, other: Tool) -> bool:
@@ -209,35 +211,41 @@ def _fit_flags(tool: Tool, request: Request, target: TargetFacts, losses: Losses
     return tool
 
 
-def fit_calls(request: Request, target: TargetFacts) -> Request:
-    """Change calls, results and references of kinds that the target does not know."""
-    keeps_references = target.deferred_tools and not is_foreign(request, target)
-    has_only_functions = all(
-        block.kind == "function"
-        for message in request.messages
-        for block in message.blocks
+def fit_calls(request: Request, target: TargetFacts, losses: Losses) -> Request:
+    """Write calls and results of kinds that the target does not know as those of functions."""
+    kinds = {
+        block.kind
+        for block in list_blocks(request.messages)
         if type(block) is ToolCall or type(block) is ToolResult
-    )
+    }
+    unknown = {kind for kind in kinds if not _is_known_kind(kind, request, target)}
+    if not unknown:
+        return request
 
     def edit(block: AnyBlock, message: Message) -> AnyBlock:
-        match block:
-            case ToolCall() if not _is_known_kind(block.kind, request, target):
-                arguments = block.arguments
-                if block.kind == "custom":
-                    arguments = encode({INPUT: arguments}, blame=ClientProtocolError).decode()
-                return replace(block, kind="function", arguments=arguments, form="", extras={})
-            case ToolResult() if not _is_known_kind(block.kind, request, target):
-                return replace(block, kind="function", form="", extras={})
-            case ToolReference() if not keeps_references:
-                return Text(text=f"Tool {block.name} is loaded.", at=block.at)
-            case ToolCall() | ToolResult() | ToolReference() | ToolDeclarations():
-                return block
-            case Text() | Refusal() | Reasoning() | Media() | HostedCall() | HostedResult() | Opaque():
-                return block
-            case _:
-                assert_never(block)
+        if type(block) is ToolCall and block.kind in unknown:
+            arguments = block.arguments
+            if block.kind == "custom":
+                arguments = encode({INPUT: arguments}, blame=ClientProtocolError).decode()
+            return replace(block, kind="function", arguments=arguments, form="", extras={})
+        if type(block) is ToolResult and block.kind in unknown:
+            return replace(block, kind="function", form="", extras={})
+        return block
 
-    return edit_messages(request, edit, only=frozenset({ToolReference}) if has_only_functions else None)
+    return edit_messages(request, edit, inside_results=False)
+
+
+def fit_references(request: Request, target: TargetFacts, losses: Losses) -> Request:
+    """Write references to loaded tools as text, where all tools are declared outside the messages."""
+    if _keeps_declarations(request, target):
+        return request
+
+    def edit(block: AnyBlock, message: Message) -> AnyBlock:
+        if type(block) is not ToolReference:
+            return block
+        return Text(text=f"Tool {block.name} is loaded.", at=block.at)
+
+    return edit_messages(request, edit)
 
 
 def _declare_called_tools(request: Request, target: TargetFacts) -> Request:

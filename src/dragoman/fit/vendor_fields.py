@@ -27,7 +27,7 @@ from dragoman.hub.blocks import (
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request
+from dragoman.hub.request import Request, list_blocks
 from dragoman.providers.profile import TargetFacts
 
 SEND_ALL = "send the whole conversation instead"
@@ -116,7 +116,7 @@ def may_be_shortened(request: Request) -> bool:
 
 
 def refuse_stored_state(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Refuse a request that refers to responses, conversations, prompts or items stored at another vendor."""
+    """Refuse a request that refers to responses, conversations or prompts stored at another vendor."""
     if not is_foreign(request, target):
         return request
     if request.previous_response_id:
@@ -128,8 +128,13 @@ def refuse_stored_state(request: Request, target: TargetFacts, losses: Losses) -
             code="previous_response_not_found",
         )
     check_vendor_extras(request.extras)
-    for message in request.messages:
-        for block in message.blocks:
+    return request
+
+
+def refuse_stored_items(request: Request, target: TargetFacts, losses: Losses) -> Request:
+    """Refuse a request whose conversation refers to items stored at another vendor."""
+    if is_foreign(request, target):
+        for block in list_blocks(request.messages):
             if type(block) is Opaque and block.kind in REFERENCES:
                 raise ClientProtocolError("this target keeps no items", path=block.at, hint=SEND_ALL)
     return request
@@ -203,30 +208,29 @@ def report_message_extras(request: Request, target: TargetFacts, losses: Losses)
     for message in request.messages:
         if message.extras:
             report_extras(message.at, message.extras, losses)
-        for block in message.blocks:
-            _report_block(block, losses)
+        _report_blocks(message.blocks, losses)
     return request
 
 
-def _report_block(block: AnyBlock, losses: Losses) -> None:
-    if block.extras:
-        report_extras(block.at, block.extras, losses)
-    match block:
-        case Text():
-            if block.citations:
-                losses.add(block.at, _CITED)
-        case ToolResult():
-            for inner in block.content:
-                _report_block(inner, losses)
-        case ToolDeclarations():
-            for tool in block.tools:
-                _report_tool(tool, losses)
-        case Refusal() | Reasoning() | Media() | ToolCall() | ToolReference():
-            pass
-        case HostedCall() | HostedResult() | Opaque():
-            pass
-        case _:
-            assert_never(block)
+def _report_blocks(blocks: tuple[AnyBlock, ...], losses: Losses) -> None:
+    for block in blocks:
+        if block.extras:
+            report_extras(block.at, block.extras, losses)
+        match block:
+            case Text():
+                if block.citations:
+                    losses.add(block.at, _CITED)
+            case ToolResult():
+                _report_blocks(block.content, losses)
+            case ToolCall() | Refusal() | Reasoning() | Media() | ToolReference():
+                pass
+            case ToolDeclarations():
+                for tool in block.tools:
+                    _report_tool(tool, losses)
+            case HostedCall() | HostedResult() | Opaque():
+                pass
+            case _:
+                assert_never(block)
 
 
 def _report_tool(tool: Tool, losses: Losses) -> None:

@@ -70,7 +70,7 @@ class ImageTool(GatewayTool):
             text = f"[Image #{number}{title}: call {FUNCTION.name} with image={number} to see it.]"
             return Text(text=text, at=block.at, cache=block.cache)
 
-        changed = edit_messages(request, edit, only=frozenset({Media}))
+        changed = edit_messages(request, edit)
         if not pictures:
             return None
         return ToolOffer(functions=(FUNCTION,), request=changed, context=tuple(pictures))

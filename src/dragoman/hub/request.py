@@ -5,6 +5,8 @@ field that has another name in the client's JSON, so that losses and errors can 
 """
 
 from collections.abc import Iterable, Set
+from itertools import chain
+from operator import attrgetter
 from typing import Literal
 
 import msgspec
@@ -25,6 +27,8 @@ Role = Literal["system", "developer", "user", "assistant", "tool"]
 #: From least to most; `none` means "do not reason".
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+_get_blocks = attrgetter("blocks")
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,12 +133,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.paths.get(field, field)
 
 
+def list_blocks(messages: Iterable[Message]) -> list[AnyBlock]:
+    """The blocks of all messages in order, without those inside results."""
+    return list(chain.from_iterable(map(_get_blocks, messages)))
+
+
 def find_block_kinds(messages: Iterable[Message]) -> set[type]:
     """The kinds of blocks in these messages, including those inside results."""
-    blocks = [block for message in messages for block in message.blocks]
+    blocks = list_blocks(messages)
     kinds: set[type] = set(map(type, blocks))
     if ToolResult in kinds:
-        kinds.update(type(inner) for block in blocks if type(block) is ToolResult for inner in block.content)
+        for block in blocks:
+            if type(block) is ToolResult:
+                kinds.update(map(type, block.content))
     return kinds
 
 
@@ -157,11 +168,10 @@ def list_declared_tools(request: Request, kinds: Set[type] | None = None) -> tup
     if ToolDeclarations not in (find_block_kinds(request.messages) if kinds is None else kinds):
         return request.tools
     tools = list(request.tools)
-    for message in request.messages:
-        for block in message.blocks:
-            for inner in block.content if isinstance(block, ToolResult) else (block,):
-                if isinstance(inner, ToolDeclarations):
-                    tools += inner.tools
+    for block in list_blocks(request.messages):
+        for inner in block.content if isinstance(block, ToolResult) else (block,):
+            if isinstance(inner, ToolDeclarations):
+                tools += inner.tools
     return tuple(tools)
 
 

@@ -31,7 +31,12 @@ from dragoman.schema.nodes import (
     resolve,
     types_of,
 )
-from dragoman.schema.objects import add_properties, has_irregular_objects, remove_stale_names
+from dragoman.schema.objects import (
+    add_properties,
+    has_irregular_objects,
+    is_irregular_object,
+    remove_stale_names,
+)
 from dragoman.schema.openapi import convert_to_openapi
 from dragoman.schema.validity import make_valid
 
@@ -46,6 +51,7 @@ __all__ = [
     "edit_schema",
     "find_reference",
     "has_irregular_objects",
+    "is_irregular_object",
     "is_object_schema",
     "is_strict_schema",
     "iter_children",

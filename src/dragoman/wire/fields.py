@@ -5,6 +5,7 @@ Errors name the path, the expected type and the actual JSON type, never the valu
 """
 
 import re
+from collections.abc import Sequence
 from typing import NoReturn, TypeAlias
 
 import msgspec
@@ -37,6 +38,10 @@ MALFORMED = re.compile(r"JSON is malformed: (.*)")
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
+
+#: What the encoder raises for a value that is no JSON.
+_UNWRITABLE = (RecursionError, TypeError, ValueError, OverflowError)
 
 
 def json_type(value: Json) -> str:
@@ -85,10 +90,21 @@ def encode(value: Json, *, blame: type[DragomanError] = DragomanError) -> bytes:
     """A value as JSON text."""
     try:
         return _encode(value)
-    except RecursionError:
-        raise blame("cannot be written as JSON: nested too deeply") from None
-    except (TypeError, ValueError, OverflowError) as error:
-        raise blame(f"cannot be written as JSON: {type(error).__name__}") from None
+    except _UNWRITABLE as error:
+        raise blame(_describe_unwritable(error)) from None
+
+
+def encode_lines(values: Sequence[Json], *, blame: type[DragomanError] = DragomanError) -> bytes:
+    """Values as JSON text, each on a line of its own. No text of a value contains a line break."""
+    try:
+        return _encode_lines(values)
+    except _UNWRITABLE as error:
+        raise blame(_describe_unwritable(error)) from None
+
+
+def _describe_unwritable(error: Exception) -> str:
+    reason = "nested too deeply" if isinstance(error, RecursionError) else type(error).__name__
+    return f"cannot be written as JSON: {reason}"
 
 
 def is_deeper_than(depth: int, value: Json) -> bool:
