@@ -17,12 +17,15 @@ from collections.abc import AsyncIterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bench.payloads import anthropic_stream, chat_stream, grow_session, responses_session
 from dragoman.config.model import Config, Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.rules import Rule
 from dragoman.config.settings import RecordLevel, RecordSettings
 from dragoman.exchange.gateway import Gateway
+from dragoman.governance.settings import read_governance
 from dragoman.server.app import App
 from dragoman.storage.sqlite import SqliteStorage
 from dragoman.upstream.port import UpstreamRequest
@@ -35,6 +38,7 @@ READ = 16 * 1024
 #: Lane: the path of the client's requests, the requested model, and the goal in millions of instructions.
 LANES = {
     "translated": ("/v1/messages", "chat-model", 10.0),
+    "governed": ("/v1/messages", "local-model", None),
     "renamed": ("/v1/messages", "alias", 5.0),
     "forwarded": ("/v1/messages", "claude-model", None),
     "stored": ("/v1/responses", "chat-model", None),
@@ -43,9 +47,13 @@ LANES = {
 
 _ROUTES = {
     "chat-model": ("chat", "mock"),
+    "local-model": ("local", "mock"),
     "alias": ("claude", "mock"),
     "claude-model": ("claude", "claude-model"),
 }
+
+#: The default for local servers.
+LOCAL: dict[str, object] = {"tools": "hold", "harvest": "auto", "rename": True}
 
 #: The markers of roles that rules search for.
 ROLES: dict[str, tuple[str, ...]] = {"lead": ("hydra:lead",)}
@@ -88,16 +96,18 @@ class ScriptedServer:
 
 def _build_app(folder: str, rules: tuple[Rule, ...], record: RecordLevel) -> App:
     chat = Provider(name="chat", dialect="openai_chat", base_url="http://127.0.0.1:9/v1")
+    local = msgspec.structs.replace(chat, name="local", governance=read_governance(LOCAL))
     claude = Provider(name="claude", dialect="anthropic", base_url="http://127.0.0.1:9")
     routes = tuple(Route(match=name, targets=(TargetName(*to),)) for name, to in _ROUTES.items())
     config = Config(
-        providers={"chat": chat, "claude": claude},
+        providers={"chat": chat, "local": local, "claude": claude},
         routes=routes,
         rules=rules,
         roles=ROLES,
         records=RecordSettings(record=record),
     )
-    servers = {"chat": ScriptedServer(chat_stream()), "claude": ScriptedServer(anthropic_stream())}
+    chat_server, claude_server = ScriptedServer(chat_stream()), ScriptedServer(anthropic_stream())
+    servers = {"chat": chat_server, "local": chat_server, "claude": claude_server}
     return App(Gateway(config, upstreams=servers, storage=SqliteStorage(Path(folder) / "state.sqlite")))
 
 

@@ -13,12 +13,14 @@ from typing import Any
 
 from dragoman import translate_request
 from dragoman.config.provider import Provider
+from dragoman.governance.settings import Governance
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.remembered import OwnHistories, RememberedHistories
 from dragoman.pipeline.target_request import TargetRequest
 from tests.pipeline.session_bodies import encode_body, vary_items
+from tests.pipeline.session_targets import UNGOVERNED, choose_facts, choose_governance
 
 Json = dict[str, Any]
 
@@ -33,35 +35,6 @@ IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png"
 MARK = {"type": "ephemeral"}
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 SCHEMA = {"type": "object", "properties": {"x": {"type": "string"}}, "additionalProperties": False}
-
-#: Facts that change how a history is translated. A session has a few of them.
-FACTS: tuple[Json, ...] = (
-    {"system": "user"},
-    {"system": "inline"},
-    {"system": "leading", "developer_role": False},
-    {"alternation": True, "joins_text": True},
-    {"alternation": True},
-    {"user_first": True},
-    {"blank_text": False},
-    {"strict_results": True, "result_names": True},
-    {"strict_results": False},
-    {"call_id_limit": 20},
-    {"call_id_exact": 9, "call_id_extra": ""},
-    {"repeated_calls": True},
-    {"caching": "breakpoints"},
-    {"caching": "key"},
-    {"caching": "none"},
-    {"history_needs_tools": True},
-    {"replay_reasoning": True},
-    {"turns_need_reasoning": True},
-    {"calls_need_reasoning": True, "reasoning": "budget"},
-    {"images": False},
-    {"media_in_results": False},
-    {"outputs": ["text"]},
-    {"prefill": False},
-    {"tool_name_limit": 12, "tool_name_extra": ""},
-    {"refused_fields": ["temperature", "messages.*.name", "tools"]},
-)
 
 
 def build_tool(name: str, variant: int) -> Json:
@@ -325,6 +298,7 @@ def build(
     target: str,
     own: OwnHistories | None,
     facts: Json | None = None,
+    governance: Governance = UNGOVERNED,
 ) -> TargetRequest:
     """The request for a server of `target`, and whether it continues a remembered one."""
     plan = RequestPlan(RequestMetadata(dialect=source, model=MODEL if source == "gemini" else ""), body)
@@ -332,34 +306,27 @@ def build(
     plan.peek()
     models = {"*": facts} if facts else {}
     provider = Provider(name="server", dialect=target, base_url="http://127.0.0.1:9", models=models)
-    target_request = plan.build_target_request(provider, "model-2")
+    target_request = plan.build_target_request(provider, "model-2", governance=governance)
     plan.keep_history()
     return target_request
-
-
-def choose_facts(seed: int) -> Json:
-    """The facts that are stated about the target of a session; of half the sessions none are."""
-    chooser = random.Random(seed)  # noqa: S311 (not for secrets)
-    chosen = chooser.sample(FACTS, chooser.choice((0, 0, 0, 1, 2, 4)))
-    return {name: value for facts in chosen for name, value in facts.items()}
 
 
 def compare_session(seed: int, source: str, target: str, counts: Counter[str]) -> None:
     """Play a session with remembered history. Every request must equal its whole translation.
 
-    A few requests come from another caller or go to the same model with other facts.
+    A few requests come from another caller or go to the same model with other facts and governance.
     """
     remembered = RememberedHistories(50_000_000)
-    facts = choose_facts(seed)
-    others = choose_facts(seed + 1)
+    usual, others = ((choose_facts(each), choose_governance(each)) for each in (seed, seed + 1))
     chooser = random.Random(seed)  # noqa: S311 (not for secrets)
     for number, body in enumerate(play(seed, source)):
         own = OwnHistories(remembered, 1 if chooser.random() < 0.9 else 2)
-        stated = others if chooser.random() < 0.05 else facts
-        continued, whole = (try_build(body, source, target, each, stated) for each in (own, None))
+        facts, governance = others if chooser.random() < 0.05 else usual
+        continued, whole = (try_build(body, source, target, each, facts, governance) for each in (own, None))
         counts["requests"] += 1
         if isinstance(continued, TargetRequest) and isinstance(whole, TargetRequest):
             counts["continued"] += continued.is_continued
+            counts["governed"] += continued.is_continued and not governance.is_off
             difference = continued.compare(whole)
         else:
             counts["refused"] += 1
@@ -368,11 +335,16 @@ def compare_session(seed: int, source: str, target: str, counts: Counter[str]) -
 
 
 def try_build(
-    body: bytes, source: str, target: str, own: OwnHistories | None, facts: Json
+    body: bytes,
+    source: str,
+    target: str,
+    own: OwnHistories | None,
+    facts: Json,
+    governance: Governance = UNGOVERNED,
 ) -> TargetRequest | str:
     """The request, or the error with which it is refused."""
     try:
-        return build(body, source, target, own, facts)
+        return build(body, source, target, own, facts, governance)
     except DragomanError as error:
         return str(error)
 
@@ -382,7 +354,7 @@ def main(count: int, first: int = 0) -> None:
     counts: Counter[str] = Counter()
     for seed in range(first, first + count):
         compare_session(seed, *pairs[seed % len(pairs)], counts)
-    played = ", ".join(f"{counts[name]} {name}" for name in ("requests", "continued", "refused"))
+    played = ", ".join(f"{counts[name]} {name}" for name in ("requests", "continued", "governed", "refused"))
     print(f"{count} sessions from seed {first}: {played}, all equal")
 
 

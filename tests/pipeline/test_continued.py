@@ -29,6 +29,8 @@ PROVIDER = Provider(name="server", dialect="openai_chat", base_url="http://127.0
 @example(1000189, "anthropic", "openai_responses")
 # An undone message had declared a tool.
 @example(12007328, "openai_responses", "gemini")
+# An item sets the effort of reasoning, which the tool choice of governance depends on.
+@example(910038, "openai_responses", "anthropic")
 @settings(max_examples=120)
 @given(st.integers(0, 2**32), st.sampled_from(DIALECTS), st.sampled_from(DIALECTS))
 def test_a_generated_session_is_translated_as_if_nothing_was_remembered(

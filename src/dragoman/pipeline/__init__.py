@@ -37,7 +37,7 @@ Modules
 -------
 - `plan`, `target_request`, `reply`, `forwarded`: the objects above.
 - `governance`, `rounds`: the request under governance, and the rounds of a governed reply.
-- `reuse`, `remembered`, `continued`, `history`: translated history of earlier requests, for the next one.
+- `reuse`, `remembered`, `continued`, `front`, `history`: translated history of earlier requests.
 - `reading`, `kept_texts`: the new messages of such a request, and what rules need of the others.
 - `target_provider`: the interface of a provider. `search`: requests for a web search alone.
 - `outline`: the part of a request that its reply needs.

@@ -11,22 +11,26 @@ for them. Then their JSON is put in its place. The result equals that of a whole
 If one of these checks fails, the request is translated as a whole. Everything here is pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
-from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
 from dragoman.fit.front import FittedFront, can_continue, fit_continued, fit_front
-from dragoman.hub.blocks import CacheMark, Opaque, Text
+from dragoman.governance.harvest import RequestText
+from dragoman.governance.settings import OFF
+from dragoman.governance.tool_choice import ToolChoiceResult
+from dragoman.governance.tool_names import find_declared_tools
+from dragoman.hub.blocks import Opaque
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Message, Request
+from dragoman.pipeline.front import OVERHEAD, PLACEHOLDER, Front, FrontWriter
+from dragoman.pipeline.governance import GovernedRequest, GovernedTarget, list_interventions
 from dragoman.pipeline.history import (
-    OVERHEAD,
     ConversationMemo,
-    Front,
     HistorySection,
     ItemPaths,
     SplitBody,
@@ -37,20 +41,16 @@ from dragoman.pipeline.history import (
 )
 from dragoman.pipeline.kept_texts import KeptTexts
 from dragoman.pipeline.outline import outline_blocks, replace_history, strip_tools
-from dragoman.pipeline.reading import ContinuedReading, RequestSource, read_continued
+from dragoman.pipeline.reading import TOOLS, ContinuedReading, RequestSource, read_continued, read_remembered
 from dragoman.providers.profile import TargetFacts
 from dragoman.tokens.request import (
     SMALL_PROMPT,
     PromptSample,
     count_leading_messages,
-    sample_front,
     sample_messages,
 )
 from dragoman.tokens.tokenizers import OVERHEADS, ToolsForm, find_tokenizer
 from dragoman.wire.fields import encode
-
-#: The path of the placeholder. No path of a client's body contains a space.
-PLACEHOLDER = "remembered turns"
 
 
 class ContinuedTranslation(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +64,8 @@ class ContinuedTranslation(msgspec.Struct, frozen=True, kw_only=True):
     sample: PromptSample | None
     #: What the next request can reuse.
     history: TranslatedHistory
+    #: What governance needs for the reply, if the request is governed.
+    governed: GovernedRequest | None = None
 
 
 def find_tools_form(facts: TargetFacts) -> ToolsForm:
@@ -74,7 +76,7 @@ def find_tools_form(facts: TargetFacts) -> ToolsForm:
 def begin_history(
     split: SplitBody,
     source: RequestSource,
-    facts: TargetFacts,
+    target: GovernedTarget,
     request: Request,
     fitted: Request,
     losses: Sequence[Loss],
@@ -83,22 +85,25 @@ def begin_history(
 
     `request` and `fitted` are the whole request before and after `fit`, `losses` those of its translation.
     """
+    facts = target.facts
     paths = ItemPaths(dialect_named(source.dialect).history.conversation)
     index = paths.find_open_turn(request.messages, facts)
     # Of too many losses some are missing: those of the history could be among them.
     if index == 0 or len(losses) >= Losses.LIMIT:
         return None
-    front = fit_front(request, facts)
-    if not can_continue(front, facts):
+    chosen = target.choose(request)
+    front = fit_front(chosen.request, facts)
+    if not can_continue(front, facts) or not _can_describe(fitted, target):
         return None
-    first = paths.find_message(request.messages, 0)
-    begun = _Continuation(split, source, facts, front, None)
-    count = count_leading_messages(fitted.messages)
-    section = begun.remember(index, request.messages[first:], fitted, fitted.messages[count:], losses)
+    items = request.messages[paths.find_message(request.messages, 0) :]
+    sent = target.apply_contract(fitted)
+    count = count_leading_messages(sent.messages)
+    begun = _Continuation(split, source, target, front, None)
+    fitted_messages = fitted.messages[count_leading_messages(fitted.messages) :]
+    section = begun.remember(index, items, fitted_messages, sent, sent.messages[count:], losses)
     if section is None:
         return None
-    items = request.messages[first:]
-    written = begun.build_front(request, fitted, fitted.messages[:count])
+    written = FrontWriter(facts).build(request, front, sent, count, find_tools_form(facts))
     if written is None:
         return None
     return TranslatedHistory(
@@ -106,23 +111,31 @@ def begin_history(
         values=split.values,
         front=written,
         leading=items[: count_leading_messages(items)],
+        choice=chosen.choice,
         end=section,
         memo=ConversationMemo({find_tools_form(facts): written.sample}),
     )
+
+
+def _can_describe(fitted: Request, target: GovernedTarget) -> bool:
+    """Whether a text contract changes the request, whether or not its history has calls."""
+    return not target.governance.contract or any(tool.kind == "function" for tool in fitted.tools)
 
 
 def continue_history(
     history: TranslatedHistory,
     split: SplitBody,
     source: RequestSource,
-    facts: TargetFacts,
+    target: GovernedTarget,
+    refit: Callable[[], Request],
     known: ContinuedReading | None = None,
 ) -> ContinuedTranslation | None:
     """Translate a request with the remembered turns that it begins with; None if that is not possible.
 
+    `refit` fits the whole request. It is called only if the model must be asked again within one reply.
     `known`: what was read of the request before, behind these or other turns.
     """
-    is_valid = history.values == split.values and history.facts == facts
+    is_valid = history.values == split.values and history.facts == target.facts
     section = history.find_section(split.items) if is_valid else None
     if section is None:
         return None
@@ -131,21 +144,11 @@ def continue_history(
             known = read_continued(history, section, split, source)
         if known is None:
             return None
-        return _Continuation(split, source, facts, history.front.fitted, known).translate(history, known)
+        continuation = _Continuation(split, source, target, history.front.fitted, known)
+        return continuation.translate(history, known, refit)
     except (DragomanError, RecursionError):
         # The whole translation finds the same fault, and names the first one.
         return None
-
-
-_PLACEHOLDER = Message(role="user", blocks=(Text(text=PLACEHOLDER),), at=PLACEHOLDER)
-_MARKED_PLACEHOLDER = Message(
-    role="user", blocks=(Text(text=PLACEHOLDER, cache=CacheMark()),), at=PLACEHOLDER
-)
-
-
-def _replace_messages(fitted: Request, messages: tuple[Message, ...]) -> Request:
-    """The request with other messages, and without what only a writer of the client's dialect uses."""
-    return msgspec.structs.replace(fitted, messages=messages, extras={}, form="")
 
 
 class _Continuation:
@@ -155,33 +158,75 @@ class _Continuation:
         self,
         split: SplitBody,
         source: RequestSource,
-        facts: TargetFacts,
+        target: GovernedTarget,
         front: FittedFront,
         reading: ContinuedReading | None,
     ) -> None:
         self._split = split
+        self._source = source
         self._dialect = dialect_named(source.dialect)
-        self._target: Dialect = dialect_named(facts.dialect)
+        self._target = target
+        self._facts = target.facts
         self._paths = ItemPaths(self._dialect.history.conversation)
-        self._facts = facts
         self._front = front
         self._section = reading.section if reading else None
         self._chain = reading.chain if reading else []
         self._ids = reading.ids if reading else frozenset[str]()
 
-    def translate(self, history: TranslatedHistory, reading: ContinuedReading) -> ContinuedTranslation | None:
+    def translate(
+        self, history: TranslatedHistory, reading: ContinuedReading, refit: Callable[[], Request]
+    ) -> ContinuedTranslation | None:
         losses, messages = Losses(reading.losses), reading.messages
         asked = msgspec.structs.replace(
             reading.request,
             tools=history.front.tools,
-            messages=(*reading.system, _PLACEHOLDER, *messages),
+            messages=(*reading.system, PLACEHOLDER, *messages),
         )
         check_rules(asked, self._dialect.request_rules)
-        fitted = fit_continued(asked, self._front, self._facts, losses)
+        chosen = self._target.choose(asked)
+        if chosen.choice != history.choice:
+            # An item behind the remembered turns changes a setting that the choice depends on.
+            return None
+        fitted = fit_continued(chosen.request, self._front, self._facts, losses)
         count = self._find_placeholder(fitted.messages)
         if count < 0 or not self._ids.isdisjoint(list_ids(fitted.messages[count + 1 :])):
             return None
-        return self._write(history, asked, messages, fitted, count, losses)
+        written = self._write(history, asked, messages, fitted, count, losses)
+        if written is None or self._target.is_idle:
+            return written
+        governed = self._govern(history, written.outline, asked, chosen, messages, fitted, refit)
+        return msgspec.structs.replace(written, governed=governed)
+
+    def _govern(
+        self,
+        history: TranslatedHistory,
+        outline: Request,
+        asked: Request,
+        chosen: ToolChoiceResult,
+        messages: Sequence[Message],
+        fitted: Request,
+        refit: Callable[[], Request],
+    ) -> GovernedRequest:
+        """What the reply needs of the request, as `govern_request` gives it."""
+        tools, request = find_declared_tools(fitted), chosen.request
+        added = strip_tools(request.tools[len(asked.tools) :])
+        texts = None
+        if self._target.governance.family != OFF:
+            items = tuple(item for section in self._chain for item in section.items)
+            members = zip(self._split.names, history.values, strict=True)
+            known = [(name, value) for name, value in members if name != TOOLS]
+            texts = RequestText(messages, partial(read_remembered, self._source, known, items))
+        return GovernedRequest(
+            target=self._target,
+            asked=msgspec.structs.replace(
+                outline, tools=(*outline.tools, *added), tool_choice=request.tool_choice
+            ),
+            tools=tools,
+            exit_name=chosen.exit_name,
+            texts=texts,
+            interventions=list_interventions(self._target, asked, request, tools),
+            find_fitted=refit,
+        )
 
     def _find_placeholder(self, messages: Sequence[Message]) -> int:
         """The position of the placeholder, behind the instructions and before an answer; -1: it changed."""
@@ -190,7 +235,7 @@ class _Continuation:
             return -1
         # A cache mark on the placeholder belongs on the last remembered message. Messages behind an answer
         # that was removed are merged with it.
-        return count if messages[count] == _PLACEHOLDER else -1
+        return count if messages[count] == PLACEHOLDER else -1
 
     def _write(
         self,
@@ -201,18 +246,21 @@ class _Continuation:
         count: int,
         losses: Losses,
     ) -> ContinuedTranslation | None:
-        rest = fitted.messages[count + 1 :]
-        front = self._update_front(history.front, asked, fitted, fitted.messages[:count])
+        fitted_messages = fitted.messages[count + 1 :]
+        sent = self._target.apply_contract(fitted)
+        leading = count_leading_messages(sent.messages)
+        rest = sent.messages[leading + 1 :]
+        front = FrontWriter(self._facts).update(history.front, asked, sent, leading)
         if front is None:
             return None
         chain = list(self._chain)
         index = self._paths.find_open_turn(messages, self._facts)
-        section = self.remember(index, messages, fitted, rest, losses) if index else None
+        section = self.remember(index, messages, fitted_messages, sent, rest, losses) if index else None
         if section is not None:
             chain.append(section)
             rest = rest[self._paths.find_message(rest, index) :]
         written = [each.written for each in chain if each.written]
-        last = self._encode_messages(fitted, rest, losses)
+        last = self._encode_messages(sent, rest, losses)
         body = b"".join((front.head, b",".join([*written, last] if last else written), front.tail))
         all_losses = Losses(losses)
         for part in (front.losses, self._front.losses, *(each.losses for each in chain)):
@@ -229,35 +277,39 @@ class _Continuation:
             history=msgspec.structs.replace(history, front=front, end=end),
         )
 
-    def _encode_messages(self, fitted: Request, messages: Sequence[Message], losses: Losses) -> bytes:
-        """The items of some fitted messages, as JSON without brackets."""
-        return encode(self._target.write_messages(fitted, messages, self._facts, losses))[1:-1]
+    def _encode_messages(self, sent: Request, messages: Sequence[Message], losses: Losses) -> bytes:
+        """The items of some messages for the target, as JSON without brackets."""
+        dialect = dialect_named(self._facts.dialect)
+        return encode(dialect.write_messages(sent, messages, self._facts, losses))[1:-1]
 
     def remember(
         self,
         index: int,
         messages: Sequence[Message],
-        fitted: Request,
         fitted_messages: Sequence[Message],
+        sent: Request,
+        sent_messages: Sequence[Message],
         losses: Losses | Sequence[Loss],
     ) -> HistorySection | None:
         """The turns before the item with this index; None if what follows could change them.
 
-        `messages` come from the items behind the section before, and `fitted_messages` are those after `fit`.
+        `messages` come from the items behind the section before, `fitted_messages` are those after `fit`, and
+        `sent_messages` those that are written.
         """
         position = self._paths.find_message(messages, index)
         closed, following = messages[:position], messages[position:]
         ids = self._ids.union(list_ids(closed))
-        cut = self._paths.find_message(fitted_messages, index)
-        written_messages = fitted_messages[:cut]
+        cut = self._paths.find_message(sent_messages, index)
+        written_messages = sent_messages[:cut]
+        fitted_closed = fitted_messages[: self._paths.find_message(fitted_messages, index)]
         if not self._is_closed(closed) or not self._front.covers(closed):
             return None
-        if not ids.isdisjoint(list_ids(following)) or not self._is_cut_clean(fitted_messages, cut, index):
+        if not ids.isdisjoint(list_ids(following)) or not self._is_cut_clean(sent_messages, cut, index):
             return None
         if has_mark(closed) or has_mark(written_messages) or not self._is_spoken(written_messages):
             return None
         own = Losses()
-        written = self._encode_messages(fitted, written_messages, own)
+        written = self._encode_messages(sent, written_messages, own)
         for loss in losses:
             if 0 <= self._paths.find_index(loss.path) < index:
                 own.add(loss.path, loss.reason)
@@ -273,7 +325,7 @@ class _Continuation:
             count=index,
             written=written,
             calls=tuple(outline_blocks(closed)),
-            ids=frozenset((*list_ids(closed), *list_ids(written_messages))),
+            ids=frozenset((*list_ids(closed), *list_ids(fitted_closed))),
             losses=own.as_tuple(),
             size=size + (self._section.size if self._section else 0),
             sample=before + sample_messages(spoken, before.length),
@@ -302,71 +354,6 @@ class _Continuation:
             return False
         indexes = [self._paths.find_index(message.at) for message in messages[cut:]]
         return all(each < 0 or each >= index for each in indexes)
-
-    def build_front(self, request: Request, fitted: Request, leading: Sequence[Message]) -> Front | None:
-        """The front of a conversation that begins; None if cache marks in the conversation change it."""
-        system = request.messages[: count_leading_messages(request.messages)]
-        plain = _replace_messages(fitted, (*leading, _PLACEHOLDER))
-        written = self._write_front(plain)
-        if written is None:
-            return None
-        head, tail, losses = written
-        return Front(
-            tools=request.tools,
-            outline_tools=strip_tools(request.tools),
-            fitted=self._front,
-            request=plain,
-            head=head,
-            tail=tail,
-            losses=losses,
-            # Without tools that open messages declare: an undo removes them.
-            sample=sample_front(_replace_messages(request, ()), find_tools_form(self._facts)),
-            system=system,
-            system_sample=sample_messages(system),
-        )
-
-    def _update_front(
-        self, front: Front, asked: Request, fitted: Request, leading: Sequence[Message]
-    ) -> Front | None:
-        """The front of this request: the same, unless a setting or a system prompt differs.
-
-        None if cache marks in the conversation change it.
-        """
-        system = asked.messages[: count_leading_messages(asked.messages)]
-        if system != front.system:
-            front = msgspec.structs.replace(front, system=system, system_sample=sample_messages(system))
-        request = _replace_messages(fitted, (*leading, _PLACEHOLDER))
-        if request == front.request:
-            return front
-        written = self._write_front(request)
-        if written is None:
-            return None
-        head, tail, losses = written
-        return msgspec.structs.replace(front, request=request, head=head, tail=tail, losses=losses)
-
-    def _write_front(self, request: Request) -> tuple[bytes, bytes, tuple[Loss, ...]] | None:
-        """The JSON before and after the conversation, and the losses of writing it.
-
-        None if cache marks in the conversation change it. The last message is the placeholder.
-        """
-        head, tail, losses = self._write_around(request)
-        marked = msgspec.structs.replace(request, messages=(*request.messages[:-1], _MARKED_PLACEHOLDER))
-        return (head, tail, losses) if (head, tail) == self._write_around(marked)[:2] else None
-
-    def _write_around(self, request: Request) -> tuple[bytes, bytes, tuple[Loss, ...]]:
-        """The JSON before and after the placeholder, and the losses of writing it."""
-        losses = Losses()
-        body = self._target.write_request(request, self._facts, losses)
-        member = self._target.history.conversation
-        names = list(body)
-        place = names.index(member)
-        leading = encode(body[member])
-        # The placeholder is the last item.
-        items = encode(self._target.write_messages(request, request.messages[-1:], self._facts, losses))
-        before = encode({name: body[name] for name in names[:place]})[1:-1]
-        after = encode({name: body[name] for name in names[place + 1 :]})[1:]
-        head = b"{%b%b:%b" % (before + b"," if before else b"", encode(member), leading[: 1 - len(items)])
-        return head, (b"]," if len(after) > 1 else b"]") + after, losses.as_tuple()
 
     def _outline(self, asked: Request, front: Front, messages: Sequence[Message]) -> Request:
         calls = [block for section in self._chain for block in section.calls]

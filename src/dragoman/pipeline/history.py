@@ -13,10 +13,10 @@ import msgspec
 from dragoman.agents.instructions import Instructions
 from dragoman.dialects.forwarding import Members
 from dragoman.dialects.interfaces import HistoryFields
-from dragoman.fit.front import FittedFront
-from dragoman.hub.blocks import AnyBlock, HostedCall, HostedResult, Tool, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, HostedCall, HostedResult, ToolCall, ToolResult
 from dragoman.hub.loss import Loss
-from dragoman.hub.request import Message, Request
+from dragoman.hub.request import Message, ToolChoice
+from dragoman.pipeline.front import Front
 from dragoman.pipeline.kept_texts import KeptTexts
 from dragoman.providers.profile import TargetFacts
 from dragoman.tokens.request import PromptSample
@@ -26,11 +26,6 @@ from dragoman.tokens.tokenizers import ToolsForm
 #: the last one. A target with cache marks has them on the last two messages of the user.
 OPEN_TURNS = 1
 OPEN_MARKED_TURNS = 2
-
-#: What objects take in memory beside the bytes that they hold, roughly.
-OVERHEAD = 1_000
-#: Tools as Python objects take several times the bytes of their JSON.
-TOOL_FACTOR = 6
 
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -88,29 +83,6 @@ class HistorySection(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return chain
 
 
-class Front(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Everything of a request but its conversation: as it was read, fitted and written."""
-
-    #: The tools as they were read.
-    tools: tuple[Tool, ...]
-    outline_tools: tuple[Tool, ...]
-    fitted: FittedFront
-    #: The fitted request; of the messages, the leading instructions and a placeholder.
-    request: Request
-    #: The JSON before and after the written turns.
-    head: bytes
-    tail: bytes
-    losses: tuple[Loss, ...]
-    #: The samples for token estimates: of the settings and tools, and of these system prompts.
-    sample: PromptSample
-    system: tuple[Message, ...]
-    system_sample: PromptSample
-
-    @property
-    def size(self) -> int:
-        return (1 + TOOL_FACTOR) * (len(self.head) + len(self.tail)) + OVERHEAD
-
-
 class ConversationMemo:
     """What was computed from the front of a conversation for rules. Later requests need the same."""
 
@@ -131,6 +103,8 @@ class TranslatedHistory(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     front: Front
     #: The instructions at the beginning of the items, as they were read.
     leading: tuple[Message, ...]
+    #: The tool choice before the fit, and the exit tool (`ToolChoiceResult.choice`).
+    choice: tuple[ToolChoice | None, str]
     end: HistorySection
     memo: ConversationMemo
 

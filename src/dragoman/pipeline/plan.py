@@ -24,7 +24,7 @@ from dragoman.hub.ids import IdSource, digest
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request, find_first_text
 from dragoman.pipeline.bodies import read_object
-from dragoman.pipeline.governance import govern_request
+from dragoman.pipeline.governance import find_governed_target, govern_request
 from dragoman.pipeline.reading import AbridgedRequest, RequestSource
 from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.remembered import OwnHistories
@@ -221,17 +221,17 @@ class RequestPlan:
         is_idle = steps is None and (
             governance.is_off or governance.is_idle(has_tools=b'"tools"' in self.body)
         )
-        can_reuse = is_idle and not is_same_dialect and tools is None and edit is None and not refused_seals
-        conversation = self._open_conversation() if can_reuse else None
-        self._reuse = reuse = conversation.find_reuse(provider.build_profile(model)) if conversation else None
-        if reuse and (continued := self._continue(reuse, provider, model, strict=strict)):
-            return continued
+        can_reuse = not is_same_dialect and tools is None and edit is None and not refused_seals
+        settings = None if is_idle else governance
+        self._reuse = reuse = self._find_reuse(settings, provider, model) if can_reuse else None
+        if reuse is not None:
+            build = partial(reuse.build_target_request, self, provider, model, report=report, timer=timer)
+            if continued := build(steps=steps, strict=strict):
+                return continued
         if not is_same_dialect:
             check_rules(self.request, self.dialect.request_rules)
-        asked = None
-        if tools is not None:
-            asked = self._apply_tools(tools, provider, model, refused_seals, edit)
-            tools = tools if asked is not None else None
+        asked = self._apply_tools(tools, provider, model, refused_seals, edit) if tools is not None else None
+        tools = tools if asked is not None else None
         if tools is not None or not is_idle:
             request = asked or self._edit(refused_seals, edit)
             governed = partial(self._govern, request, provider, model, governance, report, timer)
@@ -253,30 +253,21 @@ class RequestPlan:
             reuse.learn(self.request, fitted, lost)
         return TargetRequest(self, provider, model, body, lane, facts=facts, losses=lost)
 
-    def _continue(
-        self, reuse: HistoryReuse, provider: TargetProvider, model: str, *, strict: bool
-    ) -> TargetRequest | None:
-        """Build the request with remembered history; None if it must be translated as a whole."""
-        continued = reuse.translate()
-        if continued is None:
-            return None
-        losses = Losses(continued.losses)
-        body = remove_fields(continued.body, reuse.facts.refused_fields, losses)
-        if strict:
-            losses.refuse_if_any()
-        lost = sort_losses(losses.as_tuple())
-        target_request = TargetRequest(
-            self, provider, model, body, "translate", facts=reuse.facts, losses=lost, continued=continued
-        )
-        if reuse.checks:
-            whole = RequestPlan(self.metadata, self.body, created=self.created)
-            whole.model, whole.stream, whole.hides_usage = self.model, self.stream, self.hides_usage
-            self.mismatch = target_request.compare(whole.build_target_request(provider, model, strict=strict))
-        if self.mismatch:
-            return None
-        if continued.sample is not None:
-            self._samples[reuse.tools_as] = continued.sample
-        return target_request
+    def _find_reuse(
+        self, governance: Governance | None, provider: TargetProvider, model: str
+    ) -> HistoryReuse | None:
+        conversation = self._open_conversation()
+        return conversation.find_reuse(governance, provider.build_profile(model)) if conversation else None
+
+    def keep_sample(self, form: ToolsForm, sample: PromptSample) -> None:
+        """Use this sample for `estimate_tokens`. Called if the request is not read as a whole."""
+        self._samples[form] = sample
+
+    def copy(self) -> "RequestPlan":
+        """The same request, which nothing is remembered of."""
+        copied = RequestPlan(self.metadata, self.body, created=self.created)
+        copied.model, copied.stream, copied.hides_usage = self.model, self.stream, self.hides_usage
+        return copied
 
     def keep_history(self) -> None:
         """Remember the translated history. Called on the event loop, after `build_target_request`."""
@@ -318,9 +309,14 @@ class RequestPlan:
     ) -> TargetRequest:
         """Build a request under governance. Its reply is translated even if the request is forwarded."""
         losses = Losses(self.read_losses)
-        governed = govern_request(request, governance, provider.build_profile(model), losses, report)
-        facts = build_target_facts(governed.profile, self.metadata.dialect)
+        target = find_governed_target(governance, provider.build_profile(model), self.metadata.dialect)
+        governed = govern_request(request, target, losses)
+        for intervention in governed.interventions:
+            report(intervention)
+        facts = target.facts
         body, _, lost = self._encode(governed.sent, facts, losses, can_forward=can_forward, strict=strict)
+        if self._reuse is not None:
+            self._reuse.learn(request, governed.find_fitted(), lost)
         return TargetRequest(
             self,
             provider,

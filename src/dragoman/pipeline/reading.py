@@ -4,6 +4,8 @@
 other messages, so that rules get the same answers as from the whole request.
 """
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
 from dragoman.agents.instructions import Instructions
@@ -47,13 +49,9 @@ def read_continued(
     history: TranslatedHistory, section: HistorySection, split: SplitBody, source: RequestSource
 ) -> ContinuedReading | None:
     """Read what stands behind a remembered section; None if it is connected with the remembered steps."""
-    dialect = dialect_named(source.dialect)
-    members = {name: decode(bytes(raw), depth=0) for name, raw in split.members.items() if name != TOOLS}
-    items = [decode(item, depth=0) for item in split.items[section.count :]]
-    body: Json = {**members, dialect.history.conversation: ArrayTail(items, section.count)}
     losses = Losses()
-    request = dialect.read_request(body, losses, model=source.model, stream=source.stream)
-    first = ItemPaths(dialect.history.conversation).find_message(request.messages, 0)
+    request = _read_items(source, split.members.items(), split.items[section.count :], section.count, losses)
+    first = ItemPaths(dialect_named(source.dialect).history.conversation).find_message(request.messages, 0)
     messages = request.messages[first:]
     chain = section.list_chain()
     ids = frozenset[str]().union(*(each.ids for each in chain))
@@ -70,6 +68,28 @@ def read_continued(
         messages=messages,
         losses=losses,
     )
+
+
+def read_remembered(
+    source: RequestSource, members: Iterable[tuple[str, bytes]], items: Sequence[bytes]
+) -> tuple[Message, ...]:
+    """The messages of remembered items. `members`: those that the items' translation depends on."""
+    return _read_items(source, members, items, 0, Losses()).messages
+
+
+def _read_items(
+    source: RequestSource,
+    members: Iterable[tuple[str, bytes | msgspec.Raw]],
+    items: Sequence[bytes],
+    first: int,
+    losses: Losses,
+) -> Request:
+    """Read a body without its tools. `first` is the index of the first item in the whole conversation."""
+    dialect = dialect_named(source.dialect)
+    body: Json = {name: decode(bytes(raw), depth=0) for name, raw in members if name != TOOLS}
+    decoded = [decode(item, depth=0) for item in items]
+    body[dialect.history.conversation] = ArrayTail(decoded, first)
+    return dialect.read_request(body, losses, model=source.model, stream=source.stream)
 
 
 class AbridgedRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -23,7 +23,7 @@ class HistoryKey(msgspec.Struct, frozen=True):
     owner: Hashable
     #: Client dialect, and the settings of the URL.
     source: Hashable
-    #: Provider, dialect and model. None: any target.
+    #: Provider, dialect, model, and the governance that changes requests. None: any target.
     target: Hashable
     #: The members of the body that the history's translation depends on: names and lengths.
     members: tuple[tuple[str, int], ...]

@@ -1,30 +1,36 @@
 """Reuse of translated history for one request and one target: find, translate, remember."""
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from dragoman.dialects.forwarding import Members, split_members
 from dragoman.dialects.registry import dialect_named
-from dragoman.hub.loss import Loss
+from dragoman.governance.interventions import Report
+from dragoman.governance.settings import Governance
+from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
-from dragoman.pipeline.bodies import MAX_BODY
-from dragoman.pipeline.continued import (
-    ContinuedTranslation,
-    begin_history,
-    continue_history,
-    find_tools_form,
-)
+from dragoman.pipeline.bodies import MAX_BODY, read_object
+from dragoman.pipeline.continued import begin_history, continue_history, find_tools_form
+from dragoman.pipeline.governance import GovernedTarget, find_governed_target, govern_request
 from dragoman.pipeline.history import SplitBody, TranslatedHistory, split_body
 from dragoman.pipeline.reading import AbridgedRequest, RequestSource, abridge_request
+from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.remembered import MIN_BODY, HistoryKey, OwnHistories, build_key
-from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
-from dragoman.tokens.tokenizers import ToolsForm
+from dragoman.pipeline.rounds import ReplySteps
+from dragoman.pipeline.target_provider import TargetProvider
+from dragoman.pipeline.target_request import TargetRequest
+from dragoman.providers.profile import Profile
+
+if TYPE_CHECKING:
+    from dragoman.pipeline.plan import RequestPlan
 
 
 class HistoryReuse:
     """What is remembered of a request's conversation with one target, and what to remember of it next.
 
-    Call order: `translate`; if it returns None, translate the whole request and call `learn`; then `keep`.
+    Call order: `build_target_request`; if it returns None, translate the whole request and call `learn`; then
+    `keep`.
     """
 
     def __init__(
@@ -32,46 +38,87 @@ class HistoryReuse:
         histories: OwnHistories,
         split: SplitBody,
         source: RequestSource,
-        facts: TargetFacts,
+        target: GovernedTarget,
         abridged: AbridgedRequest | None,
     ) -> None:
         self._remembered = histories.remembered
         self._split = split
         self._source = source
-        self.facts = facts
+        self._target = target
         self._reading = abridged.reading if abridged else None
-        target = (facts.provider, facts.dialect, facts.model)
-        self._key: HistoryKey = build_key(histories.owner, source, target, split)
+        facts = target.facts
+        place = (facts.provider, facts.dialect, facts.model, *target.request_settings)
+        self._key: HistoryKey = build_key(histories.owner, source, place, split)
         self._learned: TranslatedHistory | None = None
 
-    @property
-    def tools_as(self) -> ToolsForm:
-        """The form of tools in the samples for token estimates."""
-        return find_tools_form(self.facts)
+    def build_target_request(
+        self,
+        plan: "RequestPlan",
+        provider: TargetProvider,
+        model: str,
+        *,
+        report: Report,
+        timer: Callable[[], float] | None,
+        steps: ReplySteps | None,
+        strict: bool,
+    ) -> TargetRequest | None:
+        """Build the request with remembered history; None if it must be translated as a whole.
 
-    @property
-    def checks(self) -> bool:
-        """Whether the request is to be translated as a whole too, and both compared."""
-        return self._remembered.checks
-
-    def translate(self) -> ContinuedTranslation | None:
-        """Translate the request with what is remembered; None if that is not possible."""
+        The arguments are those of `RequestPlan.build_target_request`.
+        """
         history = self._remembered.find(self._key)
         if history is None:
             return None
-        continued = continue_history(history, self._split, self._source, self.facts, self._reading)
-        if continued is not None:
-            self._learned = continued.history
-        return continued
+        target = self._target
+        refit = partial(_fit_whole, self._source, plan.body, target)
+        continued = continue_history(history, self._split, self._source, target, refit, self._reading)
+        if continued is None:
+            return None
+        losses, facts, governed = Losses(continued.losses), target.facts, continued.governed
+        target_request = TargetRequest(
+            plan,
+            provider,
+            model,
+            remove_fields(continued.body, facts.refused_fields, losses),
+            "translate",
+            facts=facts,
+            losses=sort_losses(losses.as_tuple()),
+            governed=governed,
+            report=report,
+            timer=timer,
+            continued=continued,
+            steps=steps,
+        )
+        if self._remembered.checks:
+            build_whole = plan.copy().build_target_request
+            whole = build_whole(provider, model, governance=target.governance, steps=steps)
+            plan.mismatch = target_request.compare(whole)
+            if plan.mismatch:
+                return None
+        self._learned = continued.history
+        for intervention in governed.interventions if governed else ():
+            report(intervention)
+        if strict:
+            losses.refuse_if_any()
+        if continued.sample is not None:
+            plan.keep_sample(find_tools_form(facts), continued.sample)
+        return target_request
 
     def learn(self, request: Request, fitted: Request, losses: Sequence[Loss]) -> None:
         """Note what to remember of a request that was translated as a whole."""
-        self._learned = begin_history(self._split, self._source, self.facts, request, fitted, losses)
+        self._learned = begin_history(self._split, self._source, self._target, request, fitted, losses)
 
     def keep(self) -> None:
         """Remember it. Called on the event loop."""
         if self._learned is not None:
             self._remembered.keep(self._key, self._learned)
+
+
+def _fit_whole(source: RequestSource, body: bytes, target: GovernedTarget) -> Request:
+    """The fitted request, without anything remembered."""
+    dialect, losses = dialect_named(source.dialect), Losses()
+    request = dialect.read_request(read_object(body), losses, model=source.model, stream=source.stream)
+    return govern_request(request, target, losses).find_fitted()
 
 
 class OpenConversation:
@@ -89,11 +136,11 @@ class OpenConversation:
         history = self._histories.remembered.find_latest(key)
         return abridge_request(history, self._split, self._source) if history else None
 
-    def find_reuse(self, profile: Profile) -> HistoryReuse:
-        """Prepare the reuse for a target with this profile."""
-        facts = build_target_facts(profile, self._source.dialect)
+    def find_reuse(self, governance: Governance | None, profile: Profile) -> HistoryReuse:
+        """Prepare the reuse for a target. The arguments are those of `find_governed_target`."""
+        target = find_governed_target(governance, profile, self._source.dialect)
         abridged = vars(self).get("abridged")
-        return HistoryReuse(self._histories, self._split, self._source, facts, abridged)
+        return HistoryReuse(self._histories, self._split, self._source, target, abridged)
 
 
 class BodyParts:

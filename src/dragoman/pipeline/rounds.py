@@ -20,10 +20,10 @@ from dragoman.hub.request import Request, ToolChoice
 from dragoman.hub.rounds import CallSource, Round, RoundJoiner
 from dragoman.hub.stage import Stage
 from dragoman.pipeline.governance import GovernedRequest
-from dragoman.pipeline.outline import build_outline
 from dragoman.pipeline.reply import build_reader
 from dragoman.providers.profile import TargetFacts
 
+_replace = msgspec.structs.replace
 _FORCED = frozenset({"required", "named"})
 
 
@@ -70,8 +70,8 @@ class GovernanceRounds:
     ) -> None:
         # The conversation is kept only if a round may have to send it again.
         asks_again = tools is not None or (governed.asks_again and can_retry)
-        fitted = governed.fitted if asks_again else build_outline(governed.fitted)
-        self._governed = msgspec.structs.replace(governed, asked=build_outline(governed.asked), fitted=fitted)
+        asked = governed.asked
+        self._governed = governed if asks_again else _replace(governed, find_fitted=lambda: asked)
         self._facts = facts
         self._ids = ids
         self._losses = losses
@@ -81,10 +81,9 @@ class GovernanceRounds:
         self._tools = tools
         self._steps = steps
         self._joiner = RoundJoiner() if asks_again else None
-        self._fitted = fitted
         self._number = 1
         #: The reply before and after governance, if the settings ask for it.
-        self.reply_snapshots = SnapshotPair() if governed.governance.snapshots else None
+        self.reply_snapshots = SnapshotPair() if governed.target.governance.snapshots else None
 
     @property
     def needs_next_round(self) -> bool:
@@ -103,7 +102,7 @@ class GovernanceRounds:
     @property
     def needs_ticks(self) -> bool:
         """Whether calls are held for a limited time, so that `release_overdue` must be called."""
-        return self._governed.governance.hold_seconds > 0
+        return self._governed.target.governance.hold_seconds > 0
 
     def add_results(self, results: Sequence[ToolResult], shown: Sequence[ReplyBlock]) -> None:
         """Add the results of `unanswered`, and the blocks that show the client what was done."""
@@ -119,9 +118,11 @@ class GovernanceRounds:
 
     def next_request(self) -> Request:
         """Build the request of the next round, ready to be written."""
+        fitted = self._governed.find_fitted()
         if self._joiner is not None:
-            self._fitted = self._fit_results(self._joiner.next_request(self._fitted))
-        return self._governed.apply_contract(self._fitted)
+            fitted = self._fit_results(self._joiner.next_request(fitted))
+            self._governed = _replace(self._governed, find_fitted=lambda: fitted)
+        return self._governed.target.apply_contract(fitted)
 
     def build_stages(self) -> list[Stage]:
         """The stages of this round in order: steps, governance, gateway tools, and what joins the rounds."""
@@ -149,18 +150,17 @@ class GovernanceRounds:
     def build_next_reader(self) -> StreamReader:
         self._number += 1
         ids = self._ids.branch(f"upstream {self._number}")
-        dialect = self._governed.profile.dialect
+        dialect = self._facts.dialect
         return build_reader(dialect, self._governed.asked, self._facts, ids=ids, losses=self._losses)
 
     def _fit_results(self, request: Request) -> Request:
         """Fit the results of tools, which may hold pictures. A forced call is forced only once."""
         if self._tools is None:
             return request
-        replace = msgspec.structs.replace
         if request.tool_choice is not None and request.tool_choice.mode in _FORCED:
-            request = replace(request, tool_choice=ToolChoice(mode="auto"))
+            request = _replace(request, tool_choice=ToolChoice(mode="auto"))
         *earlier, results = request.messages
         tail = Request(dialect=self._facts.dialect, model=request.model, messages=(results,))
         for apply in (fit_content, fit_media, move_media_from_results):
             tail = apply(tail, self._facts, self._losses)
-        return replace(request, messages=(*earlier, *tail.messages))
+        return _replace(request, messages=(*earlier, *tail.messages))

@@ -165,6 +165,7 @@ class TargetRequest:
     def release(self) -> None:
         """Free the request. Called when the reply has begun."""
         self.body = b""
+        self._governed = self._continued = None
         self._plan.release()
 
     def _forwards_reply(self) -> bool:
@@ -235,6 +236,7 @@ class TargetRequest:
             "losses": self.losses == other.losses,
             "outline": _without_form(self.outline_request()) == _without_form(other.outline_request()),
             "sample": self._sample_prompt() == other._sample_prompt(),
+            "governance": _is_same_governance(self._governed, other._governed),
         }
         return ", ".join(name for name, is_equal in parts.items() if not is_equal)
 
@@ -249,6 +251,10 @@ class TargetRequest:
         if upstream.reports_input_first or not self._plan.dialect.writes_input_estimate:
             return 0
         return self._plan.estimate_tokens(find_tokenizer(self.model, upstream.name))
+
+
+def _is_same_governance(one: GovernedRequest | None, other: GovernedRequest | None) -> bool:
+    return one is other if one is None or other is None else one.compare(other)
 
 
 def _without_form(request: Request) -> Request:

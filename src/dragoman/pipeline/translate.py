@@ -20,7 +20,7 @@ from dragoman.hub.events import FailedEnding, ReplyFailed
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Loss, Losses
 from dragoman.pipeline.bodies import Body, encode_body, read_object
-from dragoman.pipeline.governance import govern_request
+from dragoman.pipeline.governance import find_governed_target, govern_request
 from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.reply import build_translated_reply
 from dragoman.pipeline.rounds import GovernanceRounds
@@ -63,7 +63,7 @@ def translate_request(
     of recording losses. `governance` may change the tool choice or describe the tools as text.
     """
     losses = Losses()
-    interventions: list[Intervention] = []
+    interventions: tuple[Intervention, ...] = ()
     profile = _check_profile(profile, target)
     facts = build_target_facts(profile, source)
     try:
@@ -73,7 +73,9 @@ def translate_request(
         if governance is None or governance.is_off:
             fitted = fit(request, facts, losses)
         else:
-            fitted = govern_request(request, governance, profile, losses, interventions.append).sent
+            target_settings = find_governed_target(governance, profile, source)
+            governed = govern_request(request, target_settings, losses)
+            fitted, interventions = governed.sent, governed.interventions
         translated = dialect_named(target).write_request(fitted, facts, losses)
         if facts.refused_fields:
             translated = read_object(remove_fields(encode(translated), facts.refused_fields, losses))
@@ -81,7 +83,7 @@ def translate_request(
         raise RequestTooLarge("the request is nested too deeply") from None
     if strict:
         losses.refuse_if_any()
-    return Translation(translated, losses.as_tuple(), fitted.model, fitted.stream, tuple(interventions))
+    return Translation(translated, losses.as_tuple(), fitted.model, fitted.stream, interventions)
 
 
 class StreamTranslator:
@@ -115,9 +117,10 @@ class StreamTranslator:
         self._interventions: list[Intervention] = []
         governed = None
         if governance is not None and not governance.is_off and asked is not None:
-            governed = govern_request(asked, governance, profile, Losses(), self._interventions.append)
+            governed = govern_request(asked, find_governed_target(governance, profile, target), Losses())
+            self._interventions += governed.interventions
         ids = ids or IdSource(data)
-        facts = build_target_facts(governed.profile if governed else profile, target)
+        facts = governed.target.facts if governed else build_target_facts(profile, target)
         rounds = None
         if governed is not None:
             rounds = GovernanceRounds(

@@ -33,7 +33,7 @@ class Profile:
     of the wrong type raises `msgspec.ValidationError`.
     """
 
-    __slots__ = ("dialect", "facts", "model", "provider", "stated", "target_facts")
+    __slots__ = ("dialect", "facts", "model", "provider", "stated", "target_facts", "variants")
 
     def __init__(
         self, *, dialect: str, provider: str | None = None, model: str | None = None, **facts: object
@@ -47,6 +47,15 @@ class Profile:
         self.stated: Mapping[str, object] = {name: getattr(self.facts, name) for name in known}
         #: The results of `build_target_facts`, by the client's dialect.
         self.target_facts: dict[str, TargetFacts] = {}
+        #: The results of `without`.
+        self.variants: dict[tuple[str, ...], Profile] = {}
+
+    def without(self, *features: str) -> "Profile":
+        """The same model with these facts false. It is built once."""
+        variant = self.variants.get(features)
+        if variant is None:
+            variant = self.variants[features] = self.with_facts(**dict.fromkeys(features, False))
+        return variant
 
     def with_facts(self, **facts: object) -> "Profile":
         """The same model with these facts in addition; a stated fact of the same name is replaced."""

@@ -42,7 +42,7 @@ def calls_in(
     notes: list[Intervention] = [] if reports is None else reports
     governance = read_governance({"harvest": family, **more})
     stages = build_stages(
-        governance, TOOLS, ids=IdSource("seed"), report=notes.append, asked=RequestText(asked)
+        governance, TOOLS, ids=IdSource("seed"), report=notes.append, asked=RequestText(asked.messages)
     )
     events: list[ReplyEvent] = reply_of(pieces)
     for stage in stages:
@@ -137,7 +137,7 @@ def test_a_server_that_makes_calls_itself_is_not_harvested_under_auto(call_id: s
     "call_id", [IdSource("").make("call_"), "functions.Bash:0", "dgi_ZnVuY3Rpb25zLkJhc2g6MA"]
 )
 def test_calls_that_may_have_been_harvested_do_not_end_the_harvest(call_id: str) -> None:
-    assert not RequestText(request(build_message("assistant", call(call_id)))).has_server_calls
+    assert not RequestText(request(build_message("assistant", call(call_id))).messages).has_server_calls
 
 
 @pytest.mark.rule("G8")

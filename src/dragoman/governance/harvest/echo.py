@@ -10,7 +10,7 @@ replies: `whole_reply`.
 
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import assert_never
 
 import msgspec
@@ -33,7 +33,7 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.events import ReplyEvent
-from dragoman.hub.request import Request
+from dragoman.hub.request import Message
 from dragoman.wire.partial_json import parse_object
 
 #: What differs between a text and the same text in another place: white space and the escapes of JSON
@@ -49,29 +49,44 @@ _UNPROVEN_ID = re.compile(r"call_[0-9a-f]{24}|dgi[0-9]*_.*|.*:.*")
 class RequestText:
     """The texts of a request that its reply may repeat. It keeps them for as long as the reply is read.
 
-    `has_server_calls`: the last assistant message has calls of the server itself, so that it parses its
-    model's calls.
+    `read_earlier` returns the messages before `messages`, which begin with an answer then. It is called only
+    if a text of the reply looks like a call.
     """
 
-    def __init__(self, request: Request) -> None:
-        messages = [message for message in request.messages if message.role == "assistant"]
-        calls = [block for block in messages[-1].blocks if isinstance(block, ToolCall)] if messages else []
+    def __init__(
+        self, messages: Sequence[Message], read_earlier: Callable[[], Sequence[Message]] | None = None
+    ) -> None:
+        answers = [message for message in messages if message.role == "assistant"]
+        calls = [block for block in answers[-1].blocks if isinstance(block, ToolCall)] if answers else []
+        #: The last answer has calls of the server itself, so that it parses its model's calls.
         self.has_server_calls = not all(_UNPROVEN_ID.fullmatch(call.id) for call in calls)
-        self._texts = tuple(
-            text for message in request.messages for text in _iter_texts(message.role, message.blocks)
-        )
+        self._read_earlier = read_earlier
+        self._texts = tuple(_list_texts(messages))
         #: The texts without what is insignificant; made when the first text looks like a call.
         self._reduced: tuple[str, ...] | None = None
 
     def contains(self, text: str) -> bool:
         """Whether a user message or a tool result contains this text, ignoring white space and escapes."""
         if self._reduced is None:
-            texts = [variant for text in self._texts for variant in {text, html.unescape(text)}]
+            texts = [variant for text in self._collect() for variant in {text, html.unescape(text)}]
             unprefixed = [_LINE_PREFIX.sub("", text) for text in texts]
             self._reduced = tuple(_INSIGNIFICANT.sub("", text) for text in {*texts, *unprefixed})
-            self._texts = ()
+            self._texts, self._read_earlier = (), None
         needle = _INSIGNIFICANT.sub("", text)
         return any(needle in known for known in self._reduced)
+
+    def is_equal(self, other: "RequestText") -> bool:
+        """Whether both have the same texts. Called before `contains`."""
+        return self.has_server_calls == other.has_server_calls and self._collect() == other._collect()
+
+    def _collect(self) -> tuple[str, ...]:
+        earlier = self._read_earlier() if self._read_earlier is not None else ()
+        return (*_list_texts(earlier), *self._texts)
+
+
+def _list_texts(messages: Iterable[Message]) -> Iterator[str]:
+    for message in messages:
+        yield from _iter_texts(message.role, message.blocks)
 
 
 def _iter_texts(role: str, blocks: Iterable[AnyBlock]) -> Iterator[str]:
