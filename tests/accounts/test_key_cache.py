@@ -5,12 +5,14 @@ import os
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dragoman.accounts import key_cache
 from dragoman.accounts import keys as client_keys
 from dragoman.accounts.errors import InvalidKey, StateUnavailable
-from dragoman.accounts.key_cache import MAX_AGE, ClientKeyCache
+from dragoman.accounts.key_cache import MAX_AGE, RECENT, ClientKeyCache
 from dragoman.accounts.keys import Caller, hash_key
 from dragoman.accounts.store import ACCOUNTS_SCHEMA
 from dragoman.storage.database import StorageError, connect
@@ -163,26 +165,70 @@ def test_busy_gateways_read_the_keys_beside_the_requests(holder: KeyHolder) -> N
         async with asyncio.timeout(5 * MAX_AGE):
             while cache.find_caller([hash_key(key)]) is None:
                 assert not cache.is_stale
-                cache.refresh_soon()
+                cache.keep_fresh()
                 await asyncio.sleep(0.005)
+        cache.close()
         await storage.close()
 
     asyncio.run(main())
 
 
-def test_a_change_during_a_read_beside_the_requests_is_read_again(holder: KeyHolder) -> None:
+def test_a_change_during_a_read_beside_the_requests_is_read_again(
+    holder: KeyHolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     holder.create()
 
     async def main() -> None:
         storage = SqliteStorage(holder.path, ACCOUNTS_SCHEMA)
         cache = ClientKeyCache(storage, time.time)
         await cache.refresh()
-        await asyncio.sleep(MAX_AGE / 2)
-        cache.refresh_soon()
-        await asyncio.sleep(0)
+        is_reading, may_end, read = asyncio.Event(), asyncio.Event(), storage.read
+
+        async def read_late(work: Any) -> Any:
+            result = await read(work)
+            is_reading.set()
+            await may_end.wait()
+            return result
+
+        monkeypatch.setattr(storage, "read", read_late)
+        holder.create("second")
+        cache.keep_fresh()
+        await is_reading.wait()
         cache.expire()
-        await asyncio.sleep(MAX_AGE / 2)
+        may_end.set()
+        await asyncio.sleep(0)
         assert cache.is_stale
+        cache.close()
+        await storage.close()
+
+    asyncio.run(main())
+
+
+def test_no_request_waits_for_the_usage_that_the_last_one_has_written(
+    holder: KeyHolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent makes a request every few seconds. Meanwhile the file changes, but not its keys."""
+    key = holder.create()
+
+    async def main() -> None:
+        storage = SqliteStorage(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(storage, time.time)
+        monkeypatch.setattr(key_cache, "BUSY_SECONDS", 2 * RECENT)
+        await cache.refresh()
+        cache.keep_fresh()
+        await storage.run(lambda transaction: transaction.execute("CREATE TABLE more (number INTEGER)"))
+        while cache._reading is not None:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(MAX_AGE)
+        cache.expire()
+
+        async def refuse(work: Any) -> Any:
+            raise AssertionError("the request waits for the file")
+
+        monkeypatch.setattr(storage, "read", refuse)
+        await cache.refresh()
+        assert not cache.is_stale
+        assert cache.find_caller([hash_key(key)]) is not None
         await storage.close()
 
     asyncio.run(main())

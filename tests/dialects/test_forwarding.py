@@ -91,3 +91,31 @@ def test_a_whole_reply_is_patched_too() -> None:
     changes = dialect_named("openai_chat").forwarding.build_patch({"model": ALIAS}, {})
     assert changes.apply_to_body(b'{"model": "m", "choices": []}') == b'{"model":"alias","choices":[]}'
     assert changes.apply_to_body(b"nonsense") == b"nonsense"
+
+
+_lines = st.sampled_from(
+    [
+        *(b"event: content_block_delta", b"event: response.output_text.delta", b"event: message_stop"),
+        *(b'data: {"a":"event: content_block_delta"}', b"data: {}", b": comment", b"data: x.delta"),
+    ]
+)
+_events = st.lists(_lines, min_size=1, max_size=4).map(lambda lines: b"\n".join(lines) + b"\n\n")
+
+
+@given(st.lists(_events, max_size=12), st.sampled_from(["anthropic", "openai_responses"]))
+def test_only_whole_deltas_are_dropped(events: list[bytes], dialect: str) -> None:
+    """An event of other lines stays as it is, also if it contains the lines of a delta."""
+    ends = {"anthropic": b"event: content_block_delta", "openai_responses": b".delta"}[dialect]
+
+    def is_delta(event: bytes) -> bool:
+        lines = event.splitlines()
+        name, *data = lines[:-1]
+        return (
+            len(data) == 1
+            and name.startswith(b"event: ")
+            and name.endswith(ends)
+            and data[0].startswith(b"data: ")
+        )
+
+    kept = [event for event in events if not is_delta(event)]
+    assert DIALECTS[dialect].forwarding.drop_deltas(b"".join(events)) == b"".join(kept)

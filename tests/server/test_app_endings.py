@@ -38,14 +38,17 @@ STREAM = (stream_head(), *(chunk(piece) for piece in CHAT_STREAM), LAST_CHUNK)
 
 @pytest.mark.rule("R126", "H83", "P58")
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
-def test_a_client_that_leaves_ends_the_upstreams_work_at_once(path: str) -> None:
+# The server stops reading while it has a large part of a body that nobody has taken.
+@pytest.mark.parametrize("size", [1, 200_000])
+def test_a_client_that_leaves_ends_the_upstreams_work_at_once(path: str, size: int) -> None:
     async def scenario() -> None:
         async with (
             ByteServer([*BEGINNING, Pause(asyncio.Event())]) as upstream,
             running(config_for(upstream.url)) as gateway,
         ):
             async with gateway.connected() as client:
-                await client.send("POST", path, QUESTION)
+                message = {"role": "user", "content": "x" * size}
+                await client.send("POST", path, {**QUESTION, "messages": [message]})
                 await client.head()
                 assert b"good" in await client.chunk()
             left_at = asyncio.get_running_loop().time()
@@ -90,6 +93,36 @@ def test_a_client_that_leaves_before_the_first_content_ends_the_upstreams_work(s
                 await client.send("POST", "/v1/messages", {**QUESTION, "stream": stream})
                 await eventually(lambda: len(upstream.received) == 1)
             await eventually(upstream.hung_up.is_set)
+
+    run(scenario)
+
+
+@pytest.mark.rule("R126")
+def test_a_client_that_leaves_during_its_second_request_ends_the_upstreams_work() -> None:
+    async def scenario() -> None:
+        # The upstream does not end its first reply, so the first exchange is still open.
+        first: list[Action] = [
+            stream_head(),
+            *(chunk(piece) for piece in CHAT_STREAM),
+            Pause(asyncio.Event()),
+        ]
+        second: list[Action] = [*BEGINNING, Pause(asyncio.Event())]
+        async with (
+            ByteServer(first, second) as upstream,
+            running(config_for(upstream.url)) as gateway,
+        ):
+            async with gateway.connected() as client:
+                await client.send("POST", "/v1/messages", QUESTION)
+                await client.head()
+                while b"message_stop" not in await client.chunk():
+                    pass
+                await client.chunk()
+                await client.send("POST", "/v1/messages", QUESTION)
+                await client.head()
+                assert b"good" in await client.chunk()
+                await eventually(lambda: gateway.app.gateway.watchdogs.open == 1)
+            await eventually(lambda: gateway.app.gateway.watchdogs.open == 0)
+            await eventually(lambda: len(upstream.hung_up_at) == 2)
 
     run(scenario)
 

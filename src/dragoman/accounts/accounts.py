@@ -102,4 +102,5 @@ class Accounts:
             raise StateUnavailable("the gateway cannot use its state file; try again") from None
 
     async def close(self) -> None:
+        self.keys.close()
         await self.ledger.close()

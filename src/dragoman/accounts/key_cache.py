@@ -2,7 +2,11 @@
 
 Commands and other gateways change the keys while the gateway runs. Before a request is admitted, but at most
 twice a second, the gateway looks for changes: at the modification times of the state file, and if they have
-changed or there is no file, at the generation number of the keys. A busy gateway looks beside its requests.
+changed or there is no file, at the generation number of the keys.
+
+No request should wait for that: a task looks beside the requests, and some seconds longer, because the usage
+of the last request changes the file once more. After a pause a request finds the file unchanged. A state in
+the network has no modification time, so there the task does not stop.
 """
 
 import asyncio
@@ -21,6 +25,8 @@ LOGGER = logging.getLogger("dragoman")
 
 #: Seconds for which the cached keys are valid without a look at the file.
 MAX_AGE = 0.5
+#: Seconds after the last use for which a task looks for changes.
+BUSY_SECONDS = 5.0
 #: Seconds. Two changes within the resolution of a file's modification time look like one, so a recent time
 #: does not prove that the file is unchanged.
 RECENT = 1.0
@@ -32,8 +38,8 @@ FileStamp = tuple[tuple[int, int, int], ...]
 class ClientKeyCache:
     """Finds callers by the hash of their key. Without a state file there are no keys.
 
-    `clock` returns the date in Unix seconds. Call `refresh` if `is_stale`, else `refresh_soon`; then
-    `find_caller`.
+    `clock` returns the date in Unix seconds. Call `refresh` if `is_stale`, then `keep_fresh`, then
+    `find_caller`; and `close` at the end.
     """
 
     def __init__(self, storage: StateStorage, clock: Callable[[], float]) -> None:
@@ -48,6 +54,7 @@ class ClientKeyCache:
         self._refreshing = asyncio.Lock()
         #: The task that reads the keys before they are stale.
         self._reading: asyncio.Task[None] | None = None
+        self._used_at = 0.0
         #: How often `expire` was called.
         self._expired = 0
 
@@ -65,17 +72,26 @@ class ClientKeyCache:
         self._valid_until = 0.0
         self._expired += 1
 
-    def refresh_soon(self) -> None:
-        """Start to read the keys beside the requests if half of their age is over, so that none must wait."""
-        if self._reading is None and time.monotonic() >= self._valid_until - MAX_AGE / 2:
+    def keep_fresh(self) -> None:
+        """A request uses the keys: look for changes beside the requests from now on, for a time."""
+        self._used_at = time.monotonic()
+        if self._reading is None and self._storage.is_lasting:
             self._reading = asyncio.get_running_loop().create_task(self._read_early())
 
+    def close(self) -> None:
+        """Stop looking for changes."""
+        if self._reading is not None:
+            self._reading.cancel()
+
     async def _read_early(self) -> None:
+        """Read the keys whenever half of their age is over."""
         try:
-            async with self._refreshing:
-                await self._read()
+            while self._storage.is_shared or time.monotonic() < self._used_at + BUSY_SECONDS:
+                await asyncio.sleep(MAX_AGE / 2)
+                async with self._refreshing:
+                    await self._read()
         except StateUnavailable:
-            # It is logged. The request that finds the keys stale reports it.
+            # It is logged. The request that finds the keys stale reports it, and starts this again.
             pass
         finally:
             self._reading = None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -91,28 +92,31 @@ SESSION_HEADERS = tuple(dict.fromkeys(name for each in AGENTS.values() for name 
 
 def identify_client(headers: Mapping[str, str]) -> ClientIdentity:
     """The identity of the client with these headers, whose names are in lower case."""
-    product, version = _read_product(headers.get("user-agent", ""))
-    agent, rules = _find_agent(product)
-    session = next((headers[name] for name in rules.session if headers.get(name)), "")
+    agent, version, rules = _read_product(headers.get("user-agent", "")[: 4 * MAX_LENGTH])
+    session = ""
+    for name in rules.session:
+        session = headers.get(name, "")
+        if session:
+            break
     return ClientIdentity(
-        agent=agent[:MAX_LENGTH],
-        version=version[:MAX_LENGTH],
+        agent=agent,
+        version=version,
         session=session[:MAX_LENGTH],
         sub_agent=rules.find_sub_agent(headers)[:MAX_LENGTH],
     )
 
 
-def _read_product(user_agent: str) -> tuple[str, str]:
+# Bounded, because clients choose the names.
+@lru_cache(maxsize=256)
+def _read_product(user_agent: str) -> tuple[str, str, AgentHeaders]:
+    """The name of the agent, its version, and how it identifies itself."""
     found = _PRODUCT.match(user_agent.strip())
-    return (found[1], found[2] or "") if found else ("", "")
-
-
-def _find_agent(product: str) -> tuple[str, AgentHeaders]:
+    product, version = (found[1], found[2] or "") if found else ("", "")
     name = product.lower()
     for agent, rules in AGENTS.items():
         if name.startswith(rules.products):
-            return agent, rules
-    return product, _UNKNOWN
+            return agent, version[:MAX_LENGTH], rules
+    return product[:MAX_LENGTH], version[:MAX_LENGTH], _UNKNOWN
 
 
 _UNKNOWN = AgentHeaders(products=(), session=SESSION_HEADERS)

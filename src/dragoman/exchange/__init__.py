@@ -29,7 +29,7 @@ State
 - `gateway`: `Gateway` owns what all exchanges share: snapshots, accounts, health of targets, observers.
 - `config_snapshot`: one configuration with a `ProviderHandle` per provider; handles own upstreams.
 - `selection`: rules and routes: which targets a request has. `target_requests`: the request for each of them.
-- `exchange`, `trial`, `hedge`, `upstream_call`, `sender`, `watchdog`, `record`: belong to one exchange.
+- `exchange`, `context`, `trial`, `hedge`, `upstream_call`, `sender`, `watchdog`, `record`: of one exchange.
 - `kind`: what many exchanges have in common, for log lines and metrics.
 - `client`: the port to a client's connection. HTTP, WebSockets and background runs implement it.
 - `healer`: `RequestHealer` corrects the refused requests of one exchange; the gateway owns what is learned.

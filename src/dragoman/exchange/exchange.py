@@ -15,6 +15,7 @@ from dragoman.accounts.usage import ExchangeUsage
 from dragoman.config.provider import TargetName
 from dragoman.exchange.client import Client
 from dragoman.exchange.client_failure import build_client_failure, choose_error
+from dragoman.exchange.context import TrialContext
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.healer import RequestHealer
 from dragoman.exchange.hedge import HedgedTrials, list_seconds
@@ -37,7 +38,7 @@ from dragoman.exchange.sessions import (
 from dragoman.exchange.tap import start_tap
 from dragoman.exchange.target_requests import TargetRequestBuilder
 from dragoman.exchange.tools import ExchangeTools
-from dragoman.exchange.trial import TargetTrial, TrialContext
+from dragoman.exchange.trial import TargetTrial
 from dragoman.exchange.watchdog import Watchdog
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
 from dragoman.pipeline.own_answer import OwnAnswer

@@ -8,8 +8,9 @@ The other one is cancelled, and its call is charged to the key.
 import asyncio
 from collections.abc import Sequence
 
+from dragoman.exchange.context import TrialContext
 from dragoman.exchange.record import ExchangeRecord
-from dragoman.exchange.trial import TargetTrial, TrialContext
+from dragoman.exchange.trial import TargetTrial
 from dragoman.exchange.upstream_call import UpstreamCall
 from dragoman.exchange.watchdog import Watchdog
 from dragoman.hub.errors import DragomanError, UpstreamFailed

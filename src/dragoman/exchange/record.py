@@ -6,6 +6,7 @@ It holds no content of requests or replies, except in `reply_snapshots`, which t
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from types import MappingProxyType
 from typing import NamedTuple
 
 from dragoman.accounts.estimates import ExchangeOutcome, OtherCall
@@ -57,64 +58,65 @@ class AttemptRecord(NamedTuple):
 class ExchangeRecord:
     """What happened in one exchange. Filled in while it runs; observers see it when it has ended."""
 
+    #: The rule that chose the targets, and its route.
+    rule = ""
+    route = ""
+    stream = False
+    #: What rules had to find out about the request: its class, its roles and its project.
+    traits: Mapping[str, str] = MappingProxyType({})
+    target: TargetName | None = None
+    #: There are other targets that can take over before the first content.
+    has_alternatives = False
+    lane = ""
+    tries = 0
+    losses: Sequence[Loss] = ()
+    reply_losses: Sequence[Loss] | Losses = ()
+    #: The reply before and after governance, if the settings ask for it.
+    reply_snapshots: SnapshotPair | None = None
+    #: The runs of the gateway's own tools.
+    tool_runs: Sequence[RunRecord] = ()
+    tally: Tally | None = None
+    #: Records the exchange, if the settings ask for it.
+    tap: ExchangeTap | None = None
+    #: The HTTP status that was sent to the client; 0 if none was.
+    status = 0
+    #: Seconds from the beginning of the exchange to the first content; 0 if there was none.
+    first_token_seconds = 0.0
+    seconds = 0.0
+    #: The client closed the connection, or accepted nothing for too long, before the reply had ended.
+    is_cancelled = False
+    #: Why no target could answer, or why a reply that had begun failed.
+    refused: Failure | None = None
+    broken: Failure | None = None
+    #: The upstream's id of the request.
+    upstream_id = ""
+    #: The upstream's session that answered, if it keeps any.
+    session = ""
+    #: Its rate-limit headers, in the client's dialect.
+    upstream_limits: Mapping[str, str] = MappingProxyType({})
+    #: The tokens used, reported or estimated.
+    used = Usage()
+    #: In micro-dollars; None if the price is unknown.
+    cost: int | None = None
+    _kind: ExchangeKind | None = None
+
     def __init__(self, metadata: RequestMetadata, caller: Caller) -> None:
         self.dialect = metadata.dialect
         self.request_id = metadata.request_id
+        #: The `user-agent` of the client; and its name, its session and its sub-agent.
         self.agent = metadata.agent
-        #: The agent, its session and its sub-agent.
         self.identity = metadata.identity
         self.caller = caller
+        self.model = metadata.model
         #: The client's own trace, if it has one.
         self.traceparent = metadata.headers.get("traceparent", "")
         self.tracestate = metadata.headers.get("tracestate", "")
-        self.model = metadata.model
-        self.stream = False
-        self.route = ""
-        #: The rule that chose the targets.
-        self.rule = ""
-        #: What rules had to find out about the request: its class, its roles and its project.
-        self.traits: Mapping[str, str] = {}
-        self.target: TargetName | None = None
-        #: There are other targets that can take over before the first content.
-        self.has_alternatives = False
-        self.lane = ""
-        self.tries = 0
         #: The calls that have ended.
         self.attempts: list[AttemptRecord] = []
-        self.losses: Sequence[Loss] = ()
-        self.reply_losses = Losses()
-        #: What governance changed.
-        self.interventions = InterventionLog()
-        #: The reply before and after governance, if the settings ask for it.
-        self.reply_snapshots: SnapshotPair | None = None
-        #: The runs of the gateway's own tools.
-        self.tool_runs: Sequence[RunRecord] = ()
-        self.tally: Tally | None = None
-        #: Records the exchange, if the settings ask for it.
-        self.tap: ExchangeTap | None = None
-        #: The HTTP status that was sent to the client; 0 if none was.
-        self.status = 0
-        #: Seconds from the beginning of the exchange to the first content; 0 if there was none.
-        self.first_token_seconds = 0.0
-        self.seconds = 0.0
-        #: The client closed the connection, or accepted nothing for too long, before the reply had ended.
-        self.is_cancelled = False
-        #: Why no target could answer, or why a reply that had begun failed.
-        self.refused: Failure | None = None
-        self.broken: Failure | None = None
-        #: The upstream's id of the request.
-        self.upstream_id = ""
-        #: The upstream's session that answered, if it keeps any.
-        self.session = ""
-        #: Its rate-limit headers, in the client's dialect.
-        self.upstream_limits: Mapping[str, str] = {}
         #: The calls that upstreams answered besides the last one: earlier rounds, and slow calls.
         self.other_calls: list[OtherCall] = []
-        #: The tokens used, reported or estimated.
-        self.used = Usage()
-        #: In micro-dollars; None if the price is unknown.
-        self.cost: int | None = None
-        self._kind: ExchangeKind | None = None
+        #: What governance changed.
+        self.interventions = InterventionLog()
 
     @property
     def failure(self) -> Failure | None:

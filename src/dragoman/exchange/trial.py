@@ -3,57 +3,21 @@
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from dragoman.accounts.keys import Caller
-from dragoman.config.provider import TargetName
-from dragoman.exchange.config_snapshot import ConfigSnapshot
-from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.healer import RequestHealer
+from dragoman.exchange.context import TrialContext
 from dragoman.exchange.pass_through import CallCredential, find_credential
 from dragoman.exchange.record import AttemptRecord, ExchangeRecord
 from dragoman.exchange.selection import compute
-from dragoman.exchange.sender import ResponseSender
-from dragoman.exchange.target_requests import TargetRequestBuilder
-from dragoman.exchange.tools import ExchangeTools
 from dragoman.exchange.upstream_call import UpstreamCall
 from dragoman.exchange.watchdog import Watchdog
-from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
-from dragoman.pipeline.plan import RequestPlan
+from dragoman.hub.errors import DragomanError, Failure, UpstreamFailed
 from dragoman.pipeline.target_request import TargetRequest
-from dragoman.routing.choose import RouteChoice
 from dragoman.routing.health import TargetKey
 from dragoman.routing.retry import KEY_KINDS, decide_retry, may_succeed
 
 #: Of a call that is cancelled because another target answers. The target is not at fault.
 TOO_SLOW = Failure(kind="cancelled", message="another target sent its first content sooner")
-
-
-class TrialContext(NamedTuple):
-    """What the trials of one exchange share."""
-
-    gateway: Gateway
-    snapshot: ConfigSnapshot
-    plan: RequestPlan
-    caller: Caller
-    choice: RouteChoice
-    #: The number of the session, which a route keeps at its target.
-    session: int
-    sender: ResponseSender
-    watchdog: Watchdog
-    record: ExchangeRecord
-    healer: RequestHealer
-    builder: TargetRequestBuilder
-    tools: ExchangeTools | None
-    #: The request for each target, or the error that forbids to send it there.
-    requests: dict[TargetName, TargetRequest | ClientProtocolError]
-
-    async def find_request(self, target: TargetName) -> TargetRequest | ClientProtocolError:
-        """The request for a target, which is built once."""
-        found = self.requests.get(target)
-        if found is None:
-            found = self.requests[target] = await self.builder.build(target, self.choice)
-        return found
 
 
 class TrialRace(Protocol):
@@ -146,7 +110,10 @@ class TargetTrial:
         record.target, record.lane = self.target_key.target, target_request.lane
         record.losses, record.reply_losses = target_request.losses, target_request.reply_losses
         self._began = self._loop.time()
-        self.call = call = self._build_call(target_request, credential)
+        claim = partial(self._claim, self._race) if self._race else None
+        self.call = call = UpstreamCall(
+            context, self.target_key, target_request, credential, record, self.watchdog, claim
+        )
         self.is_calling = True
         try:
             return await (call.run() if context.choice.route.order == "listed" else self._run_measured(call))
@@ -166,25 +133,6 @@ class TargetTrial:
             waited = self._began - self.watchdog.started
             balancer.end_call(target, slow or self.record.first_token_seconds - waited)
         return failure
-
-    def _build_call(self, target_request: TargetRequest, credential: CallCredential) -> UpstreamCall:
-        context = self._context
-        target, key = self.target_key
-        return UpstreamCall(
-            context.plan,
-            target_request,
-            context.snapshot.handles[target.provider],
-            key,
-            credential,
-            watches_refusal=bool(context.choice.route.on_refusal),
-            caller=context.caller.owner,
-            sender=context.sender,
-            watchdog=self.watchdog,
-            record=self.record,
-            now=context.gateway.clock(),
-            tools=context.tools.find(target) if context.tools else None,
-            claim=partial(self._claim, self._race) if self._race else None,
-        )
 
     def _claim(self, race: TrialRace) -> tuple[ExchangeRecord, Watchdog]:
         """Called at the first content."""

@@ -7,23 +7,20 @@ after it is sent to the client in its dialect, and returned.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from dragoman.config.provider import TargetName
 from dragoman.dialects.rate_limits import forward_rate_limits, with_retry_seconds
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.client import DirectConnection
-from dragoman.exchange.config_snapshot import ProviderHandle
+from dragoman.exchange.context import TrialContext
 from dragoman.exchange.pass_through import CallCredential
 from dragoman.exchange.record import SESSION_HEADER, ExchangeRecord
-from dragoman.exchange.sender import ResponseSender
 from dragoman.exchange.watchdog import Watchdog
-from dragoman.gateway_tools.session import ToolSession
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.hub.events import ReplyFailed
-from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.reply import ReplyPipeline
 from dragoman.pipeline.target_request import TargetRequest, WholeReply
 from dragoman.routing.balancing import find_refusal
-from dragoman.upstream.port import PushReply, UpstreamReply, UpstreamRequest, read_body, read_to_end
+from dragoman.routing.health import TargetKey
+from dragoman.upstream.port import PushReply, UpstreamReply, UpstreamRequest, read_body
 from dragoman.wire.sse import Output, join_output
 
 #: Bytes. A reply that is not streamed must fit in memory.
@@ -31,8 +28,6 @@ MAX_WHOLE_REPLY = 64 * 1024 * 1024
 MAX_ERROR_BODY = 256 * 1024
 #: Bytes of the upstream's reply that may wait for the first content; after that no other target is tried.
 MAX_HELD = 1024 * 1024
-#: Seconds that an upstream gets after its last event to end the reply, so that its connection can be reused.
-LINGER = 1.0
 
 #: Called at the first content of one of two calls that run at once. Returns the record and the watchdog of
 #: the exchange, which this call then uses.
@@ -42,39 +37,32 @@ _REQUEST_ID_HEADERS = ("request-id", "x-request-id")
 
 
 class UpstreamCall:
-    """One call, which may take several rounds. `key` is the index of the provider's key; `now` the date."""
+    """One call, which may take several rounds. Constructed right before it runs."""
 
     def __init__(
         self,
-        plan: RequestPlan,
+        context: TrialContext,
+        target_key: TargetKey,
         target_request: TargetRequest,
-        handle: ProviderHandle,
-        key: int,
         credential: CallCredential,
-        *,
-        watches_refusal: bool,
-        caller: str,
-        sender: ResponseSender,
-        watchdog: Watchdog,
         record: ExchangeRecord,
-        now: float,
-        tools: ToolSession | None = None,
+        watchdog: Watchdog,
         claim: Claim | None = None,
     ) -> None:
-        self._plan = plan
+        self._context = context
+        self._target_key = target_key
+        self._plan = context.plan
         self._target_request = target_request
-        self._handle = handle
-        self._provider = handle.provider
-        self._key = key
+        self._handle = context.snapshot.handles[target_key.target.provider]
+        self._provider = self._handle.provider
         self._credential = credential
-        self._watches_refusal = watches_refusal
-        self._caller = caller
-        self._sender = sender
+        self._watches_refusal = bool(context.choice.route.on_refusal)
+        self._sender = context.sender
         self._watchdog = watchdog
         self._record = record
-        self._now = now
-        self._tools = tools
+        self._tools = context.tools.find(target_key.target) if context.tools else None
         self._claim = claim
+        #: The number of the request for the tap.
         self._number = 0
         self._loop = asyncio.get_running_loop()
         self._reply: ReplyPipeline | None = None
@@ -163,8 +151,7 @@ class UpstreamCall:
         provider, tap = self._provider, self._record.tap
         sees_headers = provider.wire_dialect == self._plan.metadata.dialect or provider.keeps_sessions
         if tap is not None:
-            target = TargetName(provider.name, self._target_request.model)
-            self._number = tap.note_request(target, provider.wire_dialect, body)
+            self._number = tap.note_request(self._target_key.target, provider.wire_dialect, body)
         # It runs when the request is written, or while its connection opens.
         preparation = self._loop.call_soon(self._target_request.prepare_reply)
         reply = await self._handle.upstream.send(
@@ -172,9 +159,9 @@ class UpstreamCall:
                 body=body,
                 model=self._target_request.model,
                 stream=self._plan.stream,
-                key=self._key,
+                key=self._target_key.key,
                 headers=self._plan.metadata.headers if sees_headers else {},
-                caller=self._caller,
+                caller=self._context.caller.owner,
                 credential=self._credential.headers,
             )
         )
@@ -202,9 +189,9 @@ class UpstreamCall:
             self._record.session = headers.get(SESSION_HEADER, "")
         target = self._plan.dialect.http_api.rate_limits
         # The client's own account may be shown to it, the gateway's may not.
-        has_key = bool(self._caller) and not self._credential.headers
+        has_key = bool(self._context.caller.owner) and not self._credential.headers
         self._record.upstream_limits = forward_rate_limits(
-            headers, http_api.rate_limits, target, self._now, has_key=has_key
+            headers, http_api.rate_limits, target, self._context.gateway.clock(), has_key=has_key
         )
 
     # Streamed replies
@@ -220,7 +207,7 @@ class UpstreamCall:
         pieces = upstream.pieces()
         await self._receive_first(pieces, reply)
         if self._target_request.needs_next_round and not reply.tally.has_content:
-            await read_to_end(pieces, LINGER)
+            await self._read_to_end(pieces)
             return None
         held = self._take_held()
         if reply.is_round_over:
@@ -329,7 +316,7 @@ class UpstreamCall:
         if self._target_request.needs_next_round:
             if output:
                 await self._sender.send(output)
-            return await read_to_end(pieces, LINGER)
+            return await self._read_to_end(pieces)
         failure, passes_trailing = reply.tally.failure, reply.passes_trailing
         if failure is not None:
             self._record.broken = self._redact(failure)
@@ -337,15 +324,25 @@ class UpstreamCall:
             await self._sender.send(self._redact_if(failure, output))
         else:
             await self._sender.finish(self._redact_if(failure, output), failed=failure is not None)
+        if not passes_trailing:
+            return await self._read_to_end(pieces)
+        self._watchdog.end_soon(self._loop.time())
         try:
-            async with asyncio.timeout(LINGER):
-                async for piece in pieces:
-                    if passes_trailing and (more := reply.feed(piece)):
-                        await self._sender.send(self._redact_if(failure, more))
-        except (TimeoutError, UpstreamFailed):
+            async for piece in pieces:
+                if more := reply.feed(piece):
+                    await self._sender.send(self._redact_if(failure, more))
+        except UpstreamFailed:
             pass
-        if passes_trailing:
-            await self._sender.finish(self._redact_if(failure, reply.close()))
+        await self._sender.finish(self._redact_if(failure, reply.close()))
+
+    async def _read_to_end(self, pieces: AsyncIterator[bytes]) -> None:
+        """Let the upstream end its reply, so that its connection can be reused."""
+        self._watchdog.end_soon(self._loop.time())
+        try:
+            async for _ in pieces:
+                pass
+        except UpstreamFailed:
+            pass
 
     # Whole replies
 
@@ -385,7 +382,7 @@ class UpstreamCall:
         except UpstreamFailed:
             body = b""
         dialect = dialect_named(self._provider.wire_dialect)
-        headers = with_retry_seconds(upstream.headers, self._now)
+        headers = with_retry_seconds(upstream.headers, self._context.gateway.clock())
         # A redirect is no answer to the client.
         status = upstream.status if upstream.status >= 400 else 502
         return UpstreamFailed(self._redact(dialect.read_error(status, headers, body)))

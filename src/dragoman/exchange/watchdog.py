@@ -13,6 +13,8 @@ from dragoman.hub.errors import Failure
 
 #: Seconds between two checks: the precision of every limit here.
 INTERVAL = 0.5
+#: Seconds that an upstream gets after its last event to end the reply, so that its connection can be reused.
+LINGER = 1.0
 #: Seconds. A client that accepts nothing for this long is treated as gone.
 CLIENT_LIMIT = 300.0
 
@@ -26,6 +28,7 @@ class Watchdog:
     __slots__ = (
         "_abandon",
         "_blocked_at",
+        "_ends_by",
         "_hang_up",
         "_ping",
         "_ping_every",
@@ -66,13 +69,20 @@ class Watchdog:
         self._abandon = abandon
         self._timeouts: Timeouts | None = None
         self._hang_up: Callable[[], None] | None = None
+        #: When the upstream must have ended its reply, whose last event has come; 0: that has not come.
+        self._ends_by = 0.0
 
     def watch_upstream(self, timeouts: Timeouts, hang_up: Callable[[], None], now: float) -> None:
         """Begin to watch an upstream's reply. `hang_up` ends it."""
         self._timeouts, self._hang_up = timeouts, hang_up
         self.expired = ""
+        self._ends_by = 0.0
         self.received = self._received_before = 0
         self._received_at = now
+
+    def end_soon(self, now: float) -> None:
+        """Give the upstream `LINGER` seconds to end its reply: nothing more is needed of it."""
+        self._ends_by = now + LINGER
 
     def count_received(self, piece: bytes) -> None:
         """Count a piece of the upstream's reply. Comments of an event stream are no progress."""
@@ -124,7 +134,9 @@ class Watchdog:
             self._received_at = now
             return
         silence = timeouts.idle if self._received_before else timeouts.first_byte
-        if silence and now - self._received_at >= silence:
+        if self._ends_by and now >= self._ends_by:
+            self.expired = f"it did not end its reply within {LINGER:g} s"
+        elif silence and now - self._received_at >= silence:
             self.expired = f"it sent no data for {silence:g} s"
         elif timeouts.total and now - self.started >= timeouts.total:
             self.expired = f"the reply took longer than {timeouts.total:g} s"

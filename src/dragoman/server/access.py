@@ -3,6 +3,7 @@
 import hmac
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from urllib.parse import parse_qs
 
 from dragoman.accounts.errors import InvalidKey
@@ -46,13 +47,13 @@ def check_origin(headers: Mapping[str, str], server: ServerSettings, *, needs_ke
     """
     is_guarded = needs_key or bool(server.keys)
     is_any_host = is_guarded and not server.hosts and not is_loopback(server.host)
-    if not is_any_host and not _is_known(read_host(headers.get("host", "")), server):
+    if not is_any_host and not _is_known(headers.get("host", ""), server.hosts, server.host):
         raise AccessRefused("this gateway is not served under that host name", hint="add it to server.hosts")
     origin = headers.get("origin")
     if origin is None:
         return
     found = _ORIGIN.fullmatch(origin)
-    if found is None or not _is_known(read_host(found[1]), server):
+    if found is None or not _is_known(found[1], server.hosts, server.host):
         raise AccessRefused("pages of that origin may not call this gateway", hint="add it to server.hosts")
 
 
@@ -111,8 +112,12 @@ def _read_bearer(headers: Mapping[str, str]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _is_known(host: str, server: ServerSettings) -> bool:
-    return bool(host) and (is_loopback(host) or host in server.hosts or host == server.host.lower())
+# Bounded, because clients choose the names.
+@lru_cache(maxsize=256)
+def _is_known(host: str, hosts: tuple[str, ...], own: str) -> bool:
+    """Whether the host of a header, perhaps with a port, is this machine or one of the configured ones."""
+    name = read_host(host)
+    return bool(name) and (is_loopback(name) or name in hosts or name == own.lower())
 
 
 def read_host(host: str) -> str:

@@ -117,7 +117,13 @@ class App:
         elif scope["type"] == "websocket":
             await self._serve_websocket({**scope, "method": "GET"}, receive, send)
         else:
-            await self._serve_http(HttpRequest(scope, receive, send))
+            request = HttpRequest(scope, receive, send)
+            try:
+                await self._handle(request)
+            except ClientDisconnected:
+                return
+            except DragomanError as error:
+                await self._refuse(request, error.failure)
 
     async def drain(self, seconds: float) -> None:
         """Refuse new exchanges. The open ones get so much time; then they end with an error."""
@@ -143,19 +149,11 @@ class App:
                 self.gateway.hints.start()
             await send({"type": "lifespan.startup.complete"})
 
-    async def _serve_http(self, request: HttpRequest) -> None:
-        try:
-            await self._handle(request)
-        except ClientDisconnected:
-            return
-        except DragomanError as error:
-            await self._refuse(request, error.failure)
-
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A WebSocket passes the same checks as an HTTP request, and a refusal is an HTTP response."""
         request = HttpRequest(scope, receive, refuse_over_http(send))
         try:
-            await self._check_origin(request)
+            self._check_origin(request, await self._refresh_keys())
             await self.responses.serve_socket(request, send, lambda: self._authenticate_socket(request))
         except DragomanError as error:
             await self._refuse(request, error.failure)
@@ -164,7 +162,8 @@ class App:
         if request.endpoint is not None and request.endpoint.name == "peer":
             # A gateway calls by an address that no client uses, so its host is not one of `server.hosts`.
             return await self.peer_turns.handle(request)
-        keys = await self._check_origin(request)
+        keys = await self._refresh_keys()
+        self._check_origin(request, keys)
         endpoint = _require_endpoint(request)
         handle_own = self._own_handlers.get(endpoint.name)
         if handle_own is not None:
@@ -174,11 +173,9 @@ class App:
         handlers = self._state_handlers if has_state else self._handlers
         await handlers[endpoint.name](request, endpoint, caller)
 
-    async def _check_origin(self, request: HttpRequest) -> ClientKeyCache:
-        """Raise if the host name or the origin is unknown. Returns the keys that are valid now."""
-        keys = await self._refresh_keys()
+    def _check_origin(self, request: HttpRequest, keys: ClientKeyCache) -> None:
+        """Raise if the host name or the origin is unknown."""
         check_origin(request.headers, self.gateway.config.server, needs_key=keys.has_keys)
-        return keys
 
     def _authenticate(self, request: HttpRequest, keys: ClientKeyCache) -> Caller:
         """Find the caller by these keys. Raises `InvalidKey` without a valid one."""
@@ -189,12 +186,11 @@ class App:
         return self._authenticate(request, await self._refresh_keys())
 
     async def _refresh_keys(self) -> ClientKeyCache:
-        """Read the stored keys again if they have changed. Returns the cache."""
+        """The stored keys, read again if they are stale."""
         keys = self.gateway.accounts.keys
         if keys.is_stale:
             await keys.refresh()
-        else:
-            keys.refresh_soon()
+        keys.keep_fresh()
         return keys
 
     async def _serve_page(self, request: HttpRequest) -> None:
@@ -240,19 +236,18 @@ class App:
         self.metrics.count_activity(caller.name, counts)
 
     async def _handle_count(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
-        body = await self._receive_body(request)
+        self.exchanges.check_open()
+        body = await request.receive_body(self.responses.service.limit)
         count = partial(build_count_body, self.gateway.config, endpoint, body)
         await request.respond_json(await compute(body, count))
 
     async def _handle_turn(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         """Run an exchange for a request of an API without state."""
-        metadata = request.build_metadata(endpoint)
-        plan = RequestPlan(metadata, await self._receive_body(request), created=int(self.gateway.clock()))
-        await self.exchanges.run_for(request, Exchange(self.gateway, plan, request.client, caller))
-
-    async def _receive_body(self, request: HttpRequest) -> bytes:
         self.exchanges.check_open()
-        return await request.receive_body(self.responses.service.limit)
+        metadata = request.build_metadata(endpoint)
+        body = await request.receive_body(self.responses.service.limit)
+        plan = RequestPlan(metadata, body, created=int(self.gateway.clock()))
+        await self.exchanges.run_for(request, Exchange(self.gateway, plan, request.client, caller))
 
     async def _refuse(self, request: HttpRequest, failure: Failure) -> None:
         """Send an error for a request that became no exchange."""

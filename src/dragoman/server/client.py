@@ -31,6 +31,8 @@ class ServerConnection(Protocol):
 
     def abort_connection(self, *, at_once: bool) -> None: ...
 
+    def watch_disconnect(self, client: "AsgiClient") -> None: ...
+
 
 class AsgiDirectConnection:
     """Writes a stream to the server's connection without ASGI messages."""
@@ -55,6 +57,7 @@ class AsgiClient:
         self._connection: ServerConnection | None = extensions.get(EXTENSION, {}).get("connection")
         self.transport = transport
         self.is_ended = False
+        self._on_disconnect: Callable[[], None] | None = None
 
     @property
     def direct(self) -> DirectConnection | None:
@@ -76,6 +79,25 @@ class AsgiClient:
     async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         await self.start(status, headers)
         await self._end_bytes(body)
+
+    def watch_disconnect(self, on_disconnect: Callable[[], None]) -> bool:
+        """Call this if the client closes the connection before it has its whole reply.
+
+        Returns False if the server does not offer that. Then a task must wait for ASGI's message.
+        """
+        if self._connection is None:
+            return False
+        self._on_disconnect = on_disconnect
+        self._connection.watch_disconnect(self)
+        return True
+
+    def unwatch_disconnect(self) -> None:
+        self._on_disconnect = None
+
+    def disconnect(self) -> None:
+        """Called by the server's connection when the client has closed it."""
+        if self._on_disconnect is not None and not self.is_ended:
+            self._on_disconnect()
 
     def abort(self, *, at_once: bool = False) -> None:
         self.is_ended = True

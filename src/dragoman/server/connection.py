@@ -14,7 +14,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 
 from dragoman.dialects.registry import dialect_named
-from dragoman.server.client import EXTENSION
+from dragoman.server.client import EXTENSION, AsgiClient
 from dragoman.server.paths import find_endpoint
 
 MAX_HEAD = 64 * 1024
@@ -53,11 +53,15 @@ class Connection(HttpToolsProtocol):
         #: The request that is answered now. `cycle` is the last one, which may wait for it (pipelining).
         self._current: RequestResponseCycle | None = None
         self._timer: asyncio.TimerHandle | None = self._start_timer(HEAD_TIMEOUT)
+        #: The client of the exchange that began last.
+        self._watcher: AsgiClient | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         super().connection_lost(exc)
         current = self._current
+        if self._watcher is not None:
+            self._watcher.disconnect()
         if current is not None and current is not self.cycle:
             # uvicorn informs only the last request; the other exchange would run on without a client.
             current.disconnected = not current.response_complete
@@ -125,6 +129,17 @@ class Connection(HttpToolsProtocol):
 
     def wait_until_drained(self) -> Awaitable[None]:
         return self.flow.drain()
+
+    def watch_disconnect(self, client: AsgiClient) -> None:
+        """Call `disconnect` of this client when the connection ends.
+
+        Cheaper than a task that waits for ASGI's message.
+        """
+        self._watcher = client
+        if self.transport.is_closing():
+            self.loop.call_soon(client.disconnect)
+        # A large body stops the reading, without which the end of the connection is not seen.
+        self.flow.resume_reading()
 
     def abort_connection(self, *, at_once: bool) -> None:
         """Close the connection without an end of the reply. uvicorn must not log that as an error."""

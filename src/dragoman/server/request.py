@@ -74,23 +74,16 @@ class HttpRequest:
 
     async def receive_body(self, limit: int) -> bytes:
         """The decompressed body, of at most `limit` bytes and `MAX_VALUES` JSON values."""
-        body = await self._receive_decompressed(limit)
-        if len(body) >= MIN_SCANNED and await asyncio.to_thread(has_too_many_values, body):
-            raise RequestTooLarge(f"the request body has more than {MAX_VALUES} JSON values")
-        return body
-
-    async def _receive_decompressed(self, limit: int) -> bytes:
         announced = self.headers.get("content-length", "")
         if announced.isdecimal() and int(announced[:18]) > limit:
             raise RequestTooLarge(f"the request body exceeds {limit} bytes")
         body = await receive_body(self.receive, limit)
         encoding = self.headers.get("content-encoding", "")
-        if not encoding:
-            return body
-        if len(body) <= MAX_INLINE:
-            with suppress(RequestTooLarge):
-                return decompress_body(body, encoding, min(MAX_INLINE, limit))
-        return await asyncio.to_thread(decompress_body, body, encoding, limit)
+        if encoding:
+            body = await _decompress(body, encoding, limit)
+        if len(body) >= MIN_SCANNED and await asyncio.to_thread(has_too_many_values, body):
+            raise RequestTooLarge(f"the request body has more than {MAX_VALUES} JSON values")
+        return body
 
     def build_metadata(self, endpoint: Endpoint) -> RequestMetadata:
         """What the pipeline must know beside the body. Also selects the transport of a stream."""
@@ -137,6 +130,14 @@ async def receive_body(receive: Receive, limit: int) -> bytes:
         pieces.append(piece)
         if not message.get("more_body", False):
             return b"".join(pieces)
+
+
+async def _decompress(body: bytes, encoding: str, limit: int) -> bytes:
+    """The body without its content-encoding. A large one is decompressed in a thread."""
+    if len(body) <= MAX_INLINE:
+        with suppress(RequestTooLarge):
+            return decompress_body(body, encoding, min(MAX_INLINE, limit))
+    return await asyncio.to_thread(decompress_body, body, encoding, limit)
 
 
 def decompress_body(body: bytes, encoding: str, limit: int) -> bytes:

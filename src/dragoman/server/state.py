@@ -48,6 +48,11 @@ class OpenExchanges:
 
     async def run_for(self, request: HttpRequest, exchange: Exchange) -> None:
         """Run an exchange to its end. If the client closes the connection before, call `Exchange.abandon`."""
+        if request.client.watch_disconnect(exchange.abandon):
+            try:
+                return await self.run(exchange)
+            finally:
+                request.client.unwatch_disconnect()
         watching = asyncio.get_running_loop().create_task(_abandon_on_disconnect(request, exchange))
         try:
             await self.run(exchange)

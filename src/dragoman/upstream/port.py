@@ -5,7 +5,6 @@ at once, the body in pieces. `PushReply` and `SessionUpstream` are optional abil
 admin API find them with `isinstance`.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Protocol, runtime_checkable
 
@@ -65,16 +64,6 @@ async def read_body(pieces: AsyncIterator[bytes], limit: int, count: Callable[[b
             raise UpstreamFailed(Failure(kind="server", status=502, message=message))
         kept.append(piece)
     return b"".join(kept)
-
-
-async def read_to_end(pieces: AsyncIterator[bytes], seconds: float) -> None:
-    """Let an upstream end its reply within a time, so that its connection can be reused."""
-    try:
-        async with asyncio.timeout(seconds):
-            async for _ in pieces:
-                pass
-    except (TimeoutError, UpstreamFailed):
-        pass
 
 
 class WaitingCalls(Protocol):

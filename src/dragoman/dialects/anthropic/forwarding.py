@@ -1,6 +1,8 @@
 """Rules for forwarding a stream of the Messages API."""
 
-from dragoman.dialects.forwarding import Forwarding, split_event_lines
+from dragoman.dialects.forwarding import Forwarding, compile_delta_pattern
+
+_DELTAS = compile_delta_pattern(b"content_block_delta")
 
 
 class AnthropicForwarding(Forwarding):
@@ -14,11 +16,7 @@ class AnthropicForwarding(Forwarding):
         return deltas > 0 and events.count(b"\n\n") == deltas
 
     def drop_deltas(self, events: bytes) -> bytes:
-        split = split_event_lines(events)
-        if split is None:
-            return events
-        kept = [name + data + b"\n" for name, data in split if name != b"event: content_block_delta\n"]
-        return b"".join(kept)
+        return _DELTAS.sub(b"", events)
 
     def may_answer(self, events: bytes) -> bool:
         thoughts = events.count(b'"thinking_delta"') + events.count(b'"signature_delta"')

@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from dragoman.dialects.forwarding import Forwarding, split_event_lines
+from dragoman.dialects.forwarding import Forwarding, compile_delta_pattern
 from dragoman.dialects.openai_responses.forwarded_ending import ResponsesEnding
 
 if TYPE_CHECKING:
     from dragoman.dialects.dialect import Dialect
+
+_DELTAS = compile_delta_pattern(rb"[^\n]*\.delta")
 
 
 class ResponsesForwarding(Forwarding):
@@ -18,10 +20,7 @@ class ResponsesForwarding(Forwarding):
         return deltas > 0 and events.count(b"\n\n") == deltas
 
     def drop_deltas(self, events: bytes) -> bytes:
-        split = split_event_lines(events)
-        if split is None:
-            return events
-        return b"".join([name + data + b"\n" for name, data in split if name[-7:] != b".delta\n"])
+        return _DELTAS.sub(b"", events)
 
     def may_answer(self, events: bytes) -> bool:
         return events.count(b"event: response.reasoning") != events.count(b"\n\n")
