@@ -1,6 +1,6 @@
 """The running gateway against a bare byte relay on aiohttp: CPU per turn and per event.
 
-Costs are CPU time of the gateway's process, because wall time on a busy machine says more about the machine;
+Costs are CPU time of the gateway's process, because wall time on a busy machine depends on the machine;
 ratios are medians over rounds that take turns.
 
     python -m bench.gateway

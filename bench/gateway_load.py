@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 
-#: How a reply says that it is whole, in either dialect, and how its stream then ends.
+#: The text that marks a whole reply in either dialect, and the end of its stream.
 ENDINGS = (b"[DONE]", b"message_stop")
 END_OF_BODY = b"\r\n0\r\n\r\n"
 
@@ -30,7 +30,7 @@ class Tally:
         self.done = asyncio.get_running_loop().create_future()
 
     def note(self) -> None:
-        """One more is over; tell it now and then."""
+        """Count one more request; print the number now and then."""
         if self._tell and not (self.good + self.bad + self.left) % self._tell:
             print(self.good + self.bad + self.left, flush=True)
 

@@ -1,7 +1,7 @@
-"""A mock upstream on loopback, as a program: speaks OpenAI Chat, says only what the model's name tells it to.
+"""A mock upstream on loopback, as a program, with OpenAI Chat; the model's name decides what it sends.
 
 `mock-c300-d20` is a stream of 300 chunks, 20 ms apart. It costs as little as Python can, because what is
-measured is whoever stands before it.
+measured is the gateway before it.
 """
 
 import asyncio

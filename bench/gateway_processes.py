@@ -1,6 +1,6 @@
 """The programs that a gateway is measured with: a mock upstream, a byte relay, the gateway itself, and load.
 
-Each runs as a process of its own on loopback, so that what one of them costs can be told from the others.
+Each runs as a process of its own on loopback, so that what one of them costs can be measured apart.
 """
 
 import os
@@ -19,10 +19,10 @@ import msgspec
 
 from bench.payloads import agent_request, text_of
 
-#: Seconds that one run of the load may take at most; then it tells how far it came.
+#: Seconds that one run of the load may take at most; then it reports how far it came.
 PATIENCE = 240
 
-#: What the mock is to say, by the name of a body: how many chunks, milliseconds between them.
+#: What the mock sends, by the name of a body: how many chunks, milliseconds between them.
 SCRIPTS = {"turn": (300, 0), "event": (150, 10), "held": (40, 400), "short": (20, 0), "left": (200, 50)}
 #: Bytes of the request; agents send much, but a soak needs many rather than large ones.
 SIZES = {"short": 8_000, "left": 8_000}
@@ -74,7 +74,7 @@ class Setting(NamedTuple):
 
 
 class Result(msgspec.Struct):
-    """What the load generator tells."""
+    """The report of the load generator."""
 
     good: int
     bad: int
@@ -204,7 +204,7 @@ def open_upstream(mock: int) -> int:
 
 
 def say(words: str) -> None:
-    """Progress, for whoever waits; results go to standard output."""
+    """Print progress to standard error; results go to standard output."""
     print(f"  ... {words}", file=sys.stderr, flush=True)
 
 

@@ -1,6 +1,6 @@
 """What a second worker adds: `dragoman serve --workers 2` against one, by processor time.
 
-On a busy machine the requests per second say more about the machine, and the load needs a part of it. So the
+On a busy machine the requests per second depend on the machine, and the load needs a part of it. So the
 capacity is counted from the processor time of the workers alone: the requests per second that they can answer
 with a core for each. The busiest worker's share shows how evenly the system divides the connections.
 

@@ -24,7 +24,7 @@ UNTRACKED_FOLDERS = {
     "node_modules",
 }
 
-# Written so that this file does not match itself. Recorded conversations speak of a made-up user's home.
+# Written so that this file does not match itself. Recorded conversations have the home of an invented user.
 MACHINE_PATH = re.compile(r"(?<![\w.:/~-])/(?:root|work|home|tmp|Users)/(?!user\b)[\w.]")
 REGISTRY = re.compile(r"pypi[.]org|python" r"hosted[.]org|npm" r"js[.]org|file:" r"//", re.IGNORECASE)
 #: An exception from a check without a code and a reason in parentheses.

@@ -1,4 +1,4 @@
-"""Rewrites the expected sections of the golden cases with what dragoman says today.
+"""Rewrites the expected sections of the golden cases with the present output of dragoman.
 
 Read every changed line before you commit it: a golden file is reviewed truth, not a record of habits.
 
@@ -14,7 +14,7 @@ from tests.cases.run import run_reply, run_request
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Rewrite the cases whose names contain one of the words; with `--check` only tell which would change."""
+    """Rewrite the cases whose names contain one of the words; with `--check` only print their names."""
     check = "--check" in arguments
     words = [argument for argument in arguments if argument != "--check"]
     changed = 0

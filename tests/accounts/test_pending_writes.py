@@ -89,7 +89,7 @@ def test_the_outbox_of_a_process_that_has_ended_is_taken_over(tmp_path: Path) ->
     save_outbox(tmp_path, dead, [batch, PendingWrites()])
     save_outbox(tmp_path, alive, [PendingWrites(charges={("key_2", int(NOW)): Amount(1, 1)})])
     assert take_outboxes(tmp_path, new) == [batch]
-    # It is now the outbox of the new process, and nobody takes it twice.
+    # It is now the outbox of the new process, and no process takes it twice.
     assert take_outboxes(tmp_path, alive) == []
     assert len(list(tmp_path.iterdir())) == 2
     save_outbox(tmp_path, new, [])

@@ -3,7 +3,7 @@
 Comment lines give the title and the rules that the case covers. Sections follow, each headed by
 `== kind dialect` and further words. A section's text has no blank lines around it.
 
-    == request <dialect> [model]       the client's body; `model` is what the URL said, for Gemini
+    == request <dialect> [model]       the client's body; `model` is the one in the URL, for Gemini
     == profile <dialect>               facts about the target, as JSON
     == to <dialect>                    the body that the target must get
     == upstream <dialect> [escaped] [then <ending>]    the bytes of a stream, and how the connection ended
@@ -71,7 +71,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def clients(self) -> tuple[str, ...]:
-        """Who the reply is for: those that the case names, or else everybody."""
+        """The dialects of the reply's clients: those that the case names, or else all."""
         if self.find("upstream") is None:
             return ()
         named = [section.dialect for section in self.sections if section.kind == "client"]
@@ -142,7 +142,7 @@ def given_bytes(section: Section) -> bytes:
 
 
 def readable(text: str) -> str:
-    """The text without what nobody can or wants to read again and again."""
+    """The text with envelopes decoded and the repeated text of a response shortened."""
     return _ENVELOPE.sub(_spelled, text.replace(_ECHO[1:-1], "<<echo>>"))
 
 

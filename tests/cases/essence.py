@@ -1,4 +1,4 @@
-"""What a reply says, whoever tells it: text, thoughts and calls, without ids, order or paragraphs."""
+"""The content of a reply in any dialect: text, thoughts and calls, without ids, order or paragraphs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ class Essence(msgspec.Struct, frozen=True):
 
 
 def agree(one: Essence, other: Essence) -> bool:
-    """Whether both say the same. Arguments that are no object do not count: they are shown in many ways."""
+    """Whether the contents are the same. Arguments that are no object do not count."""
     return (
         one.text == other.text
         and _without_paragraphs(one.thoughts) == _without_paragraphs(other.thoughts)

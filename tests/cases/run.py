@@ -1,4 +1,4 @@
-"""What dragoman says today to the inputs of a case."""
+"""The present output of dragoman for the inputs of a case."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ from tests.sse import collect_sse
 CREATED = 1_763_000_000
 GEMINI_MODEL = "gemini-3.5-pro"
 
-#: Ways for a stream to end that are not in its bytes: what whoever holds the connection would say.
+#: Ways for a stream to end that are not in its bytes: what the owner of the connection would report.
 ENDINGS = {
     "reset": ReplyFailed(
         "truncated", Failure(kind="overloaded", status=502, message="the connection to the upstream was lost")
@@ -38,7 +38,7 @@ def request_of(case: Case, client: str) -> bytes:
 
 
 def model_of(case: Case, client: str) -> str:
-    """What the URL says about the model: only Gemini's does."""
+    """The model in the URL: only Gemini has it there."""
     section = case.find("request", client)
     if client != "gemini":
         return ""

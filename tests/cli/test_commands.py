@@ -1,4 +1,4 @@
-"""What the command says: its help teaches, its errors tell the next step, and it never shows a traceback."""
+"""The output of the command: its help, its errors with the next step, and never a traceback."""
 
 import asyncio
 from pathlib import Path

@@ -89,7 +89,7 @@ class Rude(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nobody reads it."""
+        """Ignore the text."""
 
 
 def test_what_a_provider_states_stays_in_its_line(folder: Path) -> None:

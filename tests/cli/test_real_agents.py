@@ -12,7 +12,7 @@ from tests.cli.small_model import FINAL, serving_small_model
 
 CLIENTS = Path(__file__).resolve().parents[2] / ".clients"
 BINARIES = CLIENTS / "node_modules" / ".bin"
-#: Where nobody listens.
+#: An address without a server.
 ELSEWHERE = "http://127.0.0.1:9"
 
 
@@ -63,7 +63,7 @@ AGENTS = {
         ("run", "{prompt}"), ".config/opencode/opencode.json", msgspec.json.encode(OPENCODE).decode()
     ),
 }
-#: What keeps the agents from calling home, and lets them run as whoever runs the tests.
+#: Variables that stop the agents' own telemetry, and let them run as the user of the tests.
 VARIABLES = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "IS_SANDBOX": "1",

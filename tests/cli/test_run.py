@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.run_command import dragoman, environment
 
-#: Asks the gateway that it was pointed at, as Claude Code would, and tells what it was started with.
+#: Asks the gateway that it was pointed at, as Claude Code would, and prints what it was started with.
 AGENT = """\
 #!{python}
 import json, os, sys, urllib.request
@@ -50,7 +50,7 @@ def path_of(folder: Path) -> str:
 
 
 def waiting(folder: Path) -> subprocess.Popen[str]:
-    """An agent that tells the gateway's address and waits to be ended."""
+    """An agent that prints the gateway's address and waits for its end."""
     return subprocess.Popen(
         [sys.executable, "-m", "dragoman", "run", "claude", "wait"],
         cwd=folder,

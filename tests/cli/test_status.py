@@ -120,7 +120,7 @@ def test_a_file_that_is_gone_is_an_error_and_no_reason_to_look_elsewhere(folder:
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no such signal")
 def test_a_hangup_reloads_and_ends_nothing(folder: Path) -> None:
     with gateway(folder) as process:
-        # It greets before it is ready, and whoever asks waits until it is.
+        # It prints its address before it is ready, and the command waits until it is.
         assert dragoman(folder, "status").code == 0
         (folder / "dragoman.toml").write_text(FILE + "\n[providers.embedded]\n", "utf-8")
         os.kill(process.pid, signal.SIGHUP)

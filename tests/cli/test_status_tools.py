@@ -1,4 +1,4 @@
-"""`dragoman status --tools` tells a person which of their models misbehaves."""
+"""`dragoman status --tools` shows which models make wrong calls."""
 
 from dragoman.cli.status import TOOL_COLUMNS, format_tools
 from dragoman.exchange.interventions import COUNTED_AS, REASONING

@@ -1,4 +1,4 @@
-"""Payload rules are checked when the file is read: every mistake has its line and says what to do."""
+"""Payload rules are checked when the file is read: every error has a line and a hint."""
 
 import tomllib
 

@@ -1,4 +1,4 @@
-"""Rules and `auth` are checked when the file is read: every mistake has its line and says what to do."""
+"""Rules and `auth` are checked when the file is read: every error has a line and a hint."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a new user gets wrong in a configuration file, and what the message says about it."""
+"""Common mistakes in a configuration file, and their messages."""
 
 from pathlib import Path
 

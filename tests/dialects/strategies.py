@@ -1,6 +1,6 @@
 """Random replies that obey the hub's grammar, and random damage to recorded streams and bodies.
 
-`replies()` draws what any stream writer must be able to say; extras and forms stay empty, because they
+`replies()` draws what any stream writer must be able to write; extras and forms stay empty, because they
 mean something to one dialect alone. `mutated_streams()` and `mutated_bodies()` draw what any reader must
 survive; `pieces_of()` cuts bytes anywhere, which must change nothing.
 """

@@ -1,4 +1,4 @@
-"""Providers are reached, or it is said why not; nothing is spent, and no key is shown."""
+"""Providers are reached, or the report names the reason; no tokens are spent, and no key is shown."""
 
 import asyncio
 from pathlib import Path

@@ -87,7 +87,7 @@ def run_scenario(
     project = prepare(home)
     steps = steps or steps_for(client, project)
     # The helper of OpenAI's JavaScript SDK takes a change of index for the end of a call, so that a client
-    # which speaks Chat itself is spared this habit of some servers.
+    # with the dialect Chat is spared this habit of some servers.
     manner = Manner(interleaved=client.dialect != "openai_chat")
     conversation = environment.upstream.open(steps, client.grips, manner)
     task = AgentTask(

@@ -88,7 +88,7 @@ class PairResult(msgspec.Struct, frozen=True):
         return len(self.conversation.from_provider(provider))
 
     def violations(self) -> list[str]:
-        """What the dialect's own judge says about the stream that the client got."""
+        """What the dialect's stream check finds in the stream that the client got."""
         if self.reply.status != 200 or not self.reply.headers["content-type"].startswith("text/event-stream"):
             return []
         return [str(found) for found in dialect_named(self.client).check_stream(self.reply.raw)]

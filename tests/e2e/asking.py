@@ -1,6 +1,6 @@
-"""A bare client for each dialect: sends one request over HTTP and tells exactly what came back.
+"""A bare client for each dialect: sends one request over HTTP and returns exactly what came back.
 
-It does not retry, does not forgive and does not guess, so that a test can say what the gateway did.
+It does not retry, does not forgive and does not guess, so that a test sees what the gateway did.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class ClientReply(msgspec.Struct, kw_only=True):
     error_kind: str = ""
     #: Frames that are no JSON, which no client can take.
     garbled: list[str] = []
-    #: Whether the reply's closing words were said.
+    #: Whether the reply has its closing event.
     is_finished: bool = False
 
     def outcome(self) -> Literal["finished", "failed", "cut"]:

@@ -1,6 +1,6 @@
 """A local model with bad manners, behind a Chat endpoint: its calls are nearly right, each in another way.
 
-It goes through a list of slips, one for each request that offers tools, and then says its last words. Each
+It goes through a list of slips, one for each request that offers tools, and then sends its last text. Each
 slip is meant to run one command in whatever shell tool the client has.
 """
 
@@ -35,7 +35,7 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What it says instead."""
+    """What it sends instead."""
 
     text: str = ""
     #: Names and arguments, as they are written.

@@ -90,7 +90,7 @@ class Caller:
         self.environment = environment
         inner = environment.gateway_to("anthropic", keeps_model=True)
         self.gateway = gateway or environment.gateway("claude-code", config(inner.url))
-        #: A client that stays open from one request to the next, for whoever measures time.
+        #: A client that stays open from one request to the next, for measurements of time.
         self.client: openai.OpenAI | None = None
 
     def talk(self, steps: Sequence[Step], *, model: str = MODEL, streams: bool = False) -> "Talk":

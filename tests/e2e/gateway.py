@@ -13,7 +13,7 @@ LISTENS = re.compile(r"dragoman listens on (http://\S+)")
 SECONDS_TO_START = 20.0
 SECONDS_TO_STOP = 10.0
 KEPT_LINES = 60
-#: All lines, for whoever looks for what must not be there.
+#: All lines, for tests that search for what must not be there.
 LOG_NAME = "log.txt"
 
 

@@ -87,7 +87,7 @@ def reply(kind: str, template: str, wish: Wish) -> Said:
     """The call as a family of models writes it, in plain text."""
     ways = {"json": wish.arguments, "raw": wish.command, "python": repr(wish.command)}
     named = template.replace("search", wish.tool).replace("query", wish.argument)
-    # A call without a marker is only believed if it is all that was said.
+    # A call without a marker is only harvested if it is the whole text.
     before = "" if template.startswith(("{", "[")) else "I will do it.\n"
     return Said(text=before + named.replace("%s", ways[kind]))
 

@@ -42,7 +42,7 @@ def test_a_gateway_that_was_started_again_goes_on_from_the_history(
     assert len(host.processes) == 1
     before = host.processes[0]
     host.restart(killed=killed)
-    # Nothing is left of it before anybody asks.
+    # Nothing is left of it before the next request.
     until(environment, lambda: before not in host.processes and not host.folders)
     talk.caller = host.caller
     talk.result(asked.calls[0], "579")

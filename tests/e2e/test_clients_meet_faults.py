@@ -26,7 +26,7 @@ FOREIGN = {
 
 
 def meet(client: Client, environment: Environment, upstream: str, kind: FaultKind, home: Path) -> Outcome:
-    """Send a client into a stream that breaks in its text; whoever asks again gets the whole answer."""
+    """Send a client into a stream that breaks in its text; a client that asks again gets the whole answer."""
     project = prepare(home)
     conversation = environment.upstream.open([Fault(kind=kind, place="text", turn=CUT), GOOD], client.grips)
     task = AgentTask(

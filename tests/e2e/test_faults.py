@@ -1,7 +1,7 @@
 """Upstreams that go wrong in every known way: the client recovers or gets an error, and no request hangs.
 
 Each test plays one fault to every client dialect with every upstream dialect at the same time, in the
-translating lane and, where both sides speak the same, in the forwarding lane too.
+translating lane and, where both sides have the same dialect, in the forwarding lane too.
 """
 
 import time

@@ -22,7 +22,7 @@ from tests.upstream.byte_server import ByteServer, Pause, eventually, reply
 
 HELLO = {"model": "any", "max_tokens": 5, "messages": [{"role": "user", "content": "say hello"}]}
 WHOLE = reply(CHAT_WHOLE, "200 OK", "content-type: application/json")
-#: What `WHOLE` says that it used.
+#: The usage in `WHOLE`.
 USED = 15
 
 

@@ -81,7 +81,7 @@ AGENT = Grip(
     tool="Agent", argument="prompt", more={"description": "Look", "subagent_type": "general-purpose"}
 )
 SEARCH = Grip(tool="WebSearch", argument="query")
-#: All tools are declared, and the side requests say what they are.
+#: All tools are declared, and the side requests name their kind.
 SETTINGS = {"env": {"ENABLE_TOOL_SEARCH": "false", "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1"}}
 
 

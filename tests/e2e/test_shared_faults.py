@@ -24,7 +24,7 @@ BUDGET = 20 * USED + 1
 
 
 class Scenario:
-    """One key with a budget, and what happens to it. `number` tells scenarios of one fleet apart."""
+    """One key with a budget, and what happens to it. `number` distinguishes scenarios of one fleet."""
 
     numbers = iter(range(10_000))
 

@@ -72,7 +72,7 @@ def test_codex_stays_on_its_websocket(environment: Environment, tmp_path: Path) 
     assert [f"responses={1 + len(run.conversation.received)} " in line for line in closed] == [True]
 
 
-#: A command that says more than the conversation before it.
+#: A command with more text than the conversation before it.
 LONG = "seq 1 12000"
 
 

@@ -1,4 +1,4 @@
-"""The scripted upstream is as strict as the vendors are, no stricter, and speaks legally itself."""
+"""The scripted upstream is as strict as the vendors are, no stricter, and its own streams are legal."""
 
 from pathlib import Path
 from typing import Any

@@ -27,7 +27,7 @@ JSON = "application/json"
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """The upstream says nothing for so many seconds."""
+    """The upstream sends nothing for so many seconds."""
 
     seconds: float
 

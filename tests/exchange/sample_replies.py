@@ -1,4 +1,4 @@
-"""What upstreams say in these tests, in each dialect: small streams, whole replies and errors."""
+"""What upstreams send in these tests, in each dialect: small streams, whole replies and errors."""
 
 import msgspec
 

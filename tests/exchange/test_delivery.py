@@ -163,7 +163,7 @@ def test_a_sign_of_life_never_falls_into_the_middle_of_an_event() -> None:
     assert b": keep-alive\n\n" + chat_text("day") in result.client.body
 
 
-#: How each dialect says in the middle of a stream that it failed.
+#: How each dialect reports a failure in the middle of a stream.
 ERRORS = {
     "anthropic": b"event: error\ndata: ",
     "openai_chat": b'data: {"error":',

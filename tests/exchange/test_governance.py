@@ -317,7 +317,7 @@ def test_a_free_text_tool_works_in_words_too() -> None:
 @pytest.mark.rule("H36", "C20")
 @pytest.mark.parametrize(("family", "calls"), [("qwen3_coder", 1), (None, 0)])
 def test_the_family_that_is_known_of_a_model_can_be_harvested(family: str | None, calls: int) -> None:
-    # Of an unknown family nobody believes a call that lacks its wrapper.
+    # With an unknown family, a call without its wrapper is not harvested.
     text = "<function=Read>\n<parameter=path>\na\n</parameter>\n</function>\n</tool_call>"
     facts = {"call_family": family} if family else {}
     known = msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""Denied calls come back to the model within the same turn, as often as is sensible, and to nobody else."""
+"""Denied calls go back to the model within the same turn, a bounded number of times, never to the client."""
 
 import msgspec
 import pytest
@@ -54,7 +54,7 @@ def test_the_client_sees_one_reply_with_the_tokens_of_both() -> None:
     assert reply.result.record.tally is not None
     assert reply.result.record.tally.usage is not None
     assert reply.result.record.tally.usage.output == 10
-    # Whoever pays, pays for both prompts.
+    # The charged usage has both prompts.
     assert reply.result.record.used.input == 2 * (reply.result.record.tally.usage.input or 0)
     assert reply.result.record.ending == "finished"
 

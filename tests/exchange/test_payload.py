@@ -1,4 +1,4 @@
-"""Payload rules of a provider: every client's request arrives edited, and the response says so."""
+"""Payload rules of a provider: every client's request arrives edited, and a response header reports it."""
 
 import msgspec
 import pytest

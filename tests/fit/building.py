@@ -1,4 +1,4 @@
-"""Short ways to say hub values, so that a test shows what matters in it."""
+"""Short ways to write hub values, so that a test shows what matters in it."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def fitted(asked: Request, dialect: str, **facts: Any) -> tuple[Request, list[st
 
 
 def shape(messages: tuple[Message, ...]) -> list[list[str]]:
-    """Each message as its role and what its blocks say."""
+    """Each message as its role and the content of its blocks."""
     return [[each.role, *map(_describe_block, each.blocks)] for each in messages]
 
 

@@ -1,4 +1,4 @@
-"""What the client said about calling tools."""
+"""The client's tool choice."""
 
 from typing import Any
 

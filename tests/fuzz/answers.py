@@ -9,7 +9,7 @@ import httptools
 
 #: Seconds after which an answer counts as a hang. Only ever reached by a bug.
 PATIENCE = 30.0
-#: Seconds after which this side says that nothing more will come.
+#: Seconds after which this side closes its half of the connection.
 WHOLE_BY_THEN = 0.25
 
 

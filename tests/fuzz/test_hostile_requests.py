@@ -178,7 +178,7 @@ def test_no_malformed_request_gets_a_fault_a_hang_or_leaves_anything(number: int
 
             await asyncio.gather(*(one(case) for case in range(CASES // ROUNDS)))
             await eventually(lambda: not gateway.app.exchanges)
-            # It still serves, and nobody is left waiting.
+            # It still serves, and no request is left open.
             got = await gateway.ask("POST", "/v1/responses", {"model": "m", "input": "hello"})
             assert got.status == 200
             await eventually(lambda: upstream.open <= IDLE_CONNECTIONS)

@@ -95,7 +95,7 @@ def test_a_hosted_search_works_on_a_model_without_one(client: str, stream: bool)
             found = call("web_search", 1, query="dragoman & history")
             rounds: list[list[ToolCall | Text]] = [[found], [Text(text=ANSWER)]]
             asked = build_ask(client, stream=stream)
-            # A Chat client is taken to know its Chat server's search, unless the file says otherwise.
+            # A Chat client is taken to know its Chat server's search, unless the file has another value.
             always = client == "openai_chat"
             return *await run_search(server, asked, *rounds, stream=stream, always=always), server
 

@@ -1,4 +1,4 @@
-"""The pages about governance speak of everything there is, and their examples are true."""
+"""The pages about governance name every setting, and their examples are true."""
 
 import re
 import tomllib

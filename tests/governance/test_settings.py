@@ -1,4 +1,4 @@
-"""What a table or the environment says becomes governance, or an error that names the key."""
+"""A table or the environment becomes governance settings, or an error that names the key."""
 
 import pytest
 

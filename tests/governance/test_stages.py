@@ -99,7 +99,7 @@ def test_a_call_written_as_text_is_mended_and_judged_like_any_other() -> None:
 
 @pytest.mark.rule("R90")
 def test_a_whole_reply_is_held_even_where_a_stream_would_flow() -> None:
-    # What went out before it deviated cannot be mended; held, it can.
+    # What was sent before the deviation cannot be repaired; held arguments can.
     governance = read_governance({"tools": "auto"})
     events = reply_of(a_call("{'a': 1}"), cause="tool_calls")
     streamed = calls_in(through(stages_of(governance), events))
@@ -164,7 +164,7 @@ def test_the_outcome_does_not_depend_on_cuts(data: st.DataObject, values: dict[s
 @given(data=st.data(), values=st.sampled_from(GOVERNANCES))
 @settings(max_examples=100)
 def test_asking_what_passes_spares_feeding_it(data: st.DataObject, values: dict[str, object]) -> None:
-    """What a stage says it would pass, it passes, at whatever moment it is asked."""
+    """A stage passes the kinds in its `unchanged_kinds` unchanged, at any moment."""
     events = data.draw(replies())
     for stage in stages_of(read_governance(values)):
         out: list[ReplyEvent] = []

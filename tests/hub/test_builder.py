@@ -1,4 +1,4 @@
-"""Whatever a reader says, the builder's events are grammatical."""
+"""The builder's events are grammatical for any calls of a reader."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A whole reply and the stream of it say the same."""
+"""A whole reply and its stream have the same content."""
 
 import pytest
 from hypothesis import given

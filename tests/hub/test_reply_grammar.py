@@ -1,4 +1,4 @@
-"""The tables say what may follow what, and the checker says where a reply breaks them."""
+"""The tables define which event may follow which, and the checker finds the event that breaks them."""
 
 import pytest
 

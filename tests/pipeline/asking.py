@@ -37,7 +37,7 @@ def declared(dialect: str, names: Sequence[str]) -> list[object]:
 
 
 def asking(dialect: str, *, system: str = "", tools: Sequence[str] = ()) -> Json:
-    """A request that says "Hi", with perhaps a system prompt and tools."""
+    """A request with the text "Hi", perhaps with a system prompt and tools."""
     body: Json = {}
     match dialect:
         case "anthropic":

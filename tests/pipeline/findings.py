@@ -107,7 +107,7 @@ def candidate(*parts: Json, **fields: object) -> Json:
     return {"candidates": [{**content, "index": 0, **fields}], "modelVersion": "m", "responseId": "r"}
 
 
-#: F1: the whole reply, and the stream, of an upstream that says nothing and names no reason.
+#: F1: the whole reply, and the stream, of an upstream that sends no content and no reason.
 EMPTY_REPLIES: dict[str, tuple[Json, bytes]] = {
     "anthropic": (MESSAGE, START + STOP),
     "openai_chat": (

@@ -40,7 +40,7 @@ def stream_of(dialect: str, stem: str) -> bytes:
 
 
 def url_of(dialect: str, stem: str) -> dict[str, object]:
-    """What a Gemini client says in the URL: the model's name and whether it wants a stream."""
+    """The facts in a Gemini URL: the model's name, and whether the reply is streamed."""
     if dialect != "gemini":
         return {}
     path = load(dialect, stem)["path"]

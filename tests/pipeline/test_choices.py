@@ -1,4 +1,4 @@
-"""What a client says about calling tools means the same to every upstream."""
+"""A tool choice has the same meaning for every upstream."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.pipeline.asking import DIALECTS, asking, body_for
 
 Json = dict[str, object]
 
-#: How each dialect says each choice; the tool is `Read`.
+#: How each dialect writes each choice; the tool is `Read`.
 CHOICES: dict[str, dict[str, Json]] = {
     "auto": {
         "anthropic": {"tool_choice": {"type": "auto"}},

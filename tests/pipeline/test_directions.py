@@ -118,7 +118,7 @@ def test_the_stream_and_the_whole_reply_state_the_same(dialect: str, stem: str, 
 
 def parsed(value: object) -> object:
     """JSON inside strings as values: a whole reply holds an object where a stream holds its text, and white
-    space between its tokens says nothing."""
+    space between its tokens has no meaning."""
     if isinstance(value, dict):
         return {key: parsed(inner) for key, inner in value.items()}
     if isinstance(value, list):

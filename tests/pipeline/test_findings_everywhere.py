@@ -249,7 +249,7 @@ def check_files(direction: Direction) -> None:
         return
     assert len(direction.list_losses(body)) == 2
     assert b"file-1" not in sent
-    # Most servers of Chat are not OpenAI's. A provider can say that its files are the same.
+    # Most servers of Chat are not OpenAI's. A provider can state that its files are the same.
     shared = msgspec.json.encode(direction.request(body, shared_files=(direction.client,)))
     assert b'"file-1"' in shared or direction.upstream == GEMINI
 

@@ -201,7 +201,7 @@ def test_a_last_event_without_its_blank_line_gets_one(dialect: str, missing: int
 
 
 def test_half_of_an_event_behind_the_last_word_is_dropped() -> None:
-    """An upstream that has said all may still break in the middle of its count of tokens."""
+    """After its whole answer an upstream may still break off in the middle of its usage."""
     flow = forward("openai_chat")
     stream = b"".join(CHAT_STREAM[:4])
     sent = flow.feed(stream) + flow.feed(CHAT_STREAM[4][:60]) + flow.close()

@@ -28,7 +28,7 @@ ONLY_AT_HOME: list[tuple[str, str, Json, str]] = [
     ("H37", "anthropic", {"output_config": {"task_budget": {"total": 9}}}, "output_config.task_budget"),
 ]
 
-#: Settings that say what holds anyway.
+#: Settings with the value that holds anyway.
 USUAL: dict[str, Json] = {
     "anthropic": {
         "speed": "standard",

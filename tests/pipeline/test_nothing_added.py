@@ -1,4 +1,4 @@
-"""Translation says what the client said and nothing of its own."""
+"""A translated request has the client's content and nothing else."""
 
 import msgspec
 import pytest

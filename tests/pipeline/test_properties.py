@@ -30,7 +30,7 @@ def test_whatever_the_upstream_sends_the_client_gets_a_legal_stream(data: st.Dat
     (source, stem), target = data.draw(recorded), data.draw(names)
     hostile = data.draw(mutated_streams([stream_of(source, stem)]))
     violations = DIALECTS[target].check_stream(through(source, target, [hostile]))
-    # A vendor may say new things to its own clients; we pass them on.
+    # A vendor may send new fields to its own clients; they are passed on.
     assert [each for each in violations if source != target or "unknown type" not in each.message] == []
 
 
@@ -170,7 +170,7 @@ def _without_cache_marks(value: object) -> object:
     ("target", "per_event"), [("anthropic", 2), ("openai_chat", 2), ("gemini", 2), ("openai_responses", 40)]
 )
 def test_memory_stays_flat_over_a_hundred_thousand_events(target: str, per_event: int) -> None:
-    """A Responses client is owed its whole text again at the end; nobody else makes us keep it."""
+    """A Responses client gets its whole text again at the end; for other clients it is not kept."""
     chunk = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"four"}}]}\n\n'
     translator = StreamTranslator(source="openai_chat", target=target)
     for _ in range(1_000):

@@ -1,4 +1,4 @@
-"""What the client's vendor refuses is refused in the client's dialect, whoever would answer instead."""
+"""What the client's vendor refuses is refused in the client's dialect, for every target."""
 
 import re
 

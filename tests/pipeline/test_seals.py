@@ -1,4 +1,4 @@
-"""What a vendor signs comes back to it through every client, on the part it was on, and to nobody else."""
+"""Signatures of a vendor return to it through every client, on the same part, and to no other vendor."""
 
 from typing import Any
 

@@ -87,7 +87,7 @@ UNFINISHED_BODIES: dict[str, tuple[str, Json]] = {
 
 #: Finish reasons that report a call which the model did not manage to make.
 MALFORMED = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE")
-#: Finish reasons that explain nothing: they are failures if nothing was said.
+#: Finish reasons that explain nothing: they are failures if there is no content.
 UNEXPLAINED = ("OTHER", "LANGUAGE", "NO_IMAGE", "IMAGE_OTHER", "A_NEW_ONE")
 
 TEXT: Json = {"text": "I list the files."}

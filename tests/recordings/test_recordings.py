@@ -1,4 +1,4 @@
-"""The recordings are what their README says: well-formed, ours, and complete streams where they claim to be.
+"""The recordings are as their README describes them: well-formed, our own, and complete where they claim it.
 
 They are checked here against the specifications alone, without the code that they are meant to test.
 """

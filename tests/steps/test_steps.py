@@ -105,7 +105,7 @@ def test_a_step_is_selected_by_provider_route_and_model(more: str, route: str, i
 
 
 class Broken(TransformStep):
-    """A step that raises where its setting says."""
+    """A step that raises at the place in its settings."""
 
     def __init__(self, settings: Mapping[str, object]) -> None:
         self._place = settings["place"]

@@ -1,4 +1,4 @@
-"""The endpoints that count answer in their dialect's shape, near the vendors' counts, or tell what is off."""
+"""Counting endpoints answer in their dialect, near the vendors' counts, or with an error."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Ways to cut a stream into pieces, for the properties that say cuts do not matter."""
+"""Ways to cut a stream into pieces, for the property that cuts do not matter."""
 
 from itertools import pairwise
 from typing import TypeVar

@@ -18,7 +18,7 @@ def read(pieces: list[bytes], reader: SseReader | None = None) -> list[tuple[str
 
 
 def read_slowly(stream: bytes) -> list[tuple[str, bytes]]:
-    """What the format's own description says, one line after another, plus the flush of a last event."""
+    """The rules of the format's specification, line by line, and the flush of a last event."""
     frames = []
     name, data = "", list[bytes]()
     for line in [*re.split(rb"\r\n|\r|\n", stream.removeprefix(b"\xef\xbb\xbf")), b""]:

@@ -82,7 +82,7 @@ def prepare(run: Run, home: Path, project: Path, places: dict[str, str]) -> None
 async def execute(
     run: Run, command: tuple[str, ...], home: Path, project: Path, places: dict[str, str]
 ) -> None:
-    """Run the client in a home of its own, so that it finds no settings, keys or history of anybody."""
+    """Run the client in a home of its own, so that it finds no settings, keys or history of a user."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT)}
     environment |= {"RECORDING_URL": places["{url}"]}
     environment |= {name: fill(value, places) for name, value in run.environment.items()}

@@ -40,7 +40,7 @@ LABEL_OF_KEY = {
     "functionResponse": "Result text",
 }
 
-# The others tell of the connection or of the machine.
+# The others describe the connection or the machine.
 KEPT_HEADERS = {
     "accept",
     "anthropic-beta",

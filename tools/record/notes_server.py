@@ -1,6 +1,6 @@
 """A tool server with one tool, `lookup`, that clients start themselves to have a tool from outside.
 
-It speaks the Model Context Protocol over standard input and output: one JSON object a line.
+It uses the Model Context Protocol over standard input and output: one JSON object a line.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Makes a recorded request fit to keep: its structure stays, foreign prose and facts of this machine go.
 
-Kept are keys, types, roles, names, enum values, numbers and whatever our own script said. Every other text
+Kept are keys, types, roles, names, enum values, numbers and the texts of our own script. Every other text
 becomes a short one of ours, and the same text always becomes the same one within a run, so that a prefix
 shared by two requests is still shared after scrubbing. What is not known to be harmless is replaced.
 """

@@ -333,7 +333,7 @@ def google_genai() -> Iterator[Any]:
         "function": [part.from_function_response(name="get_weather", response={"result": 3})],
     }
     contents = [genai.types.Content(role=role, parts=parts) for role, parts in turns.items()]
-    # Not returned: the client closes itself once nobody holds it.
+    # Not returned: the client closes itself when its last reference is gone.
     yield from client.models.generate_content_stream(
         model="gemini-2.5-pro", contents=contents, config=GEMINI_CONFIG
     )

@@ -26,7 +26,7 @@ SIDE_TEXT = "A short answer will do."
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A request as it arrived. `is_main` tells the agent's turns from its side calls."""
+    """A request as it arrived. `is_main`: it is a turn of the agent, not a side call."""
 
     dialect: str
     path: str

@@ -1,4 +1,4 @@
-"""Whole replies and streams say the same, also where a stream is odd or a reply incomplete."""
+"""Whole replies and streams have the same content, also where a stream is odd or a reply incomplete."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Our writer says every reply in legal Anthropic events, whichever dialect it came from."""
+"""The writer writes replies of every dialect as legal Anthropic events."""
 
 import pytest
 

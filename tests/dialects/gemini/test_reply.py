@@ -1,4 +1,4 @@
-"""Whole replies and streams say the same, and nothing of them is lost on the way to a Gemini client."""
+"""Whole replies and streams have the same content, and a Gemini client gets all of it."""
 
 import msgspec
 import pytest

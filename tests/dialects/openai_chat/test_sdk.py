@@ -44,7 +44,7 @@ def parse_message(stream: bytes) -> Json:
 
 
 def check_fields_with_sdk(stream: bytes, fields: tuple[str, ...]) -> None:
-    """The SDK accumulates in these fields what we say that a client accumulates."""
+    """Check that the SDK accumulates in these fields the same as `collect`."""
     collected, parsed = message_of(stream), parse_message(stream)
     for field in fields:
         assert parsed.get(field) == collected.get(field)

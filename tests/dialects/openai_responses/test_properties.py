@@ -102,7 +102,7 @@ def test_texts_and_calls_of_every_reply_arrive_in_order_and_unchanged(events: li
     parts = [part for item in messages for part in _parts(item)]
     assert [part["text"] for part in parts if part["type"] == "output_text"] == texts
     calls = [item for item in output if item["type"] in ("function_call", "custom_tool_call")]
-    # A call that was cut off before its first argument says just that.
+    # A call that was cut off before its first argument has the status of a cut call.
     assert [item.get("arguments", item.get("input")) or "{}" for item in calls] == arguments
 
 

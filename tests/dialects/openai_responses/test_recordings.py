@@ -61,7 +61,7 @@ def test_exploded_replies_are_legal_streams(name: str) -> None:
     assert DIALECT.check_stream(explode_sse(DIALECT, recorded_json(name))) == []
 
 
-#: Events that we leave out, because the finished item says the same.
+#: Events that we leave out, because the finished item has the same content.
 PROGRESS = ("code_interpreter_call_code", "mcp_call_arguments", "partial_image")
 
 

@@ -1,4 +1,4 @@
-"""What a client is to the tests: a name, the dialect it speaks, its tools, and a way to run it headless."""
+"""A client of the tests: its name, its dialect, its tools, and how it runs without a terminal."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ class AgentTask(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     key: str
     prompt: str
-    #: A folder of its own, so that it finds no settings, keys or history of anybody.
+    #: A folder of its own, so that it finds no settings, keys or history of a user.
     home: Path
     #: The folder it works in, below its home.
     project: Path
@@ -38,7 +38,7 @@ class AgentTask(msgspec.Struct, frozen=True, kw_only=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     #: None if it had to be stopped.
     exit: int | None
-    #: The last thing the client said to its user.
+    #: The last text that the client showed its user.
     text: str
     #: Everything it printed.
     output: str

@@ -28,7 +28,7 @@ CODE = {
 }
 
 
-#: Its own provider under another address: it speaks over a WebSocket.
+#: Its own provider under another address: it uses a WebSocket.
 BUILT_IN = """\
 openai_base_url = "{url}/v1"
 check_for_update_on_startup = false

@@ -27,7 +27,7 @@ async def run(client: Client, task: AgentTask) -> Outcome:
 
 
 def _last_words(output: str) -> str:
-    """What the assistant said after its last tool result."""
+    """The assistant's text after its last tool result."""
     words = ""
     for line in json_lines(output):
         if line.get("type") == "tool_result":

@@ -60,7 +60,7 @@ async def resumed(client: openai.AsyncOpenAI, turn: dict[str, Any]) -> Response:
     return reply
 
 
-#: In the middle of everything that the turns of the scenario say.
+#: In the middle of the texts of the scenario's turns.
 RESUMED_AFTER = 5
 
 

@@ -19,7 +19,7 @@ KEY = re.compile(rb"conversation-[0-9a-z]+")
 
 
 class Received(msgspec.Struct, kw_only=True):
-    """A request as it arrived. `is_main` tells the agent's turns from its side calls."""
+    """A request as it arrived. `is_main`: it is a turn of the agent, not a side call."""
 
     provider: str
     dialect: str
@@ -43,7 +43,7 @@ class Conversation:
         grips: Mapping[str, Grip],
         manner: Manner | None = None,
     ) -> None:
-        """`steps` are played to whoever asks; where providers differ, each has its own."""
+        """`steps` answer any provider's requests; where providers differ, each has its own."""
         self.key = key
         self.grips = grips
         self.manner = manner or Manner()
@@ -51,7 +51,7 @@ class Conversation:
         self._taken: dict[str, int] = {}
         self._lock = threading.Lock()
         self.received: list[Received] = []
-        #: What went wrong in the script itself, such as a tool that nobody declared.
+        #: What went wrong in the script itself, such as an undeclared tool.
         self.problems: list[str] = []
 
     def next_step(self, provider: str) -> Step:

@@ -82,7 +82,7 @@ class Grip(msgspec.Struct, frozen=True, kw_only=True):
     argument: str = ""
     template: str = "{}"
     more: dict[str, object] = {}
-    #: The model calls it by this name although nobody offers it.
+    #: The model calls it by this name although no client declares it.
     is_undeclared: bool = False
 
     def text(self, value: str) -> str:

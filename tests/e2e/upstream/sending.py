@@ -119,7 +119,7 @@ class Sender:
                 self._abort()
 
     async def _silence(self, seconds: float) -> None:
-        """Wait, and notice if nobody waits any more."""
+        """Wait, and raise if the client has disconnected."""
         for _ in range(int(seconds / POLL)):
             await asyncio.sleep(POLL)
             transport = self._request.transport

@@ -1,4 +1,4 @@
-"""A server on loopback that speaks the four vendors' protocols, as strictly as they do, from scripts.
+"""A server on loopback with the four vendors' protocols, as strict as they are, from scripts.
 
 Paths begin with a provider's name and a dialect: /first/anthropic/v1/messages. Requests that offer no tools
 are side calls (titles, summaries, routing); they get a fixed answer and do not move the script on.

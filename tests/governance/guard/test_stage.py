@@ -1,4 +1,4 @@
-"""The guard lets out what its rules let pass, and tells the rest to the client or the model."""
+"""The guard passes the calls that its rules allow, and reports the others to the client or the model."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Rules say about a call what they were written to say."""
+"""The verdict of rules about a call."""
 
 import msgspec
 import pytest

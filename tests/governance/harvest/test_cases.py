@@ -40,7 +40,7 @@ def test_a_text_cut_once_anywhere_becomes_the_same(case: Case) -> None:
 @pytest.mark.rule("R81", "C20")
 @pytest.mark.parametrize("case", [case for case in CASES if case.kind in ("one", "many")], ids=str)
 def test_a_text_that_breaks_off_makes_no_call_that_lacks_what_its_tool_requires(case: Case) -> None:
-    """Not even if the upstream says that it ended by itself."""
+    """Not even if the upstream reports a normal end."""
     whole = _calls(case, case.text)
     for place in range(len(case.text)):
         for name, given in _calls(case, case.text[:place]):

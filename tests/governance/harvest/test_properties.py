@@ -136,7 +136,7 @@ def test_a_reply_with_anything_in_its_texts_stays_grammatical(
 
 
 def skimmed(family: str, events: list[ReplyEvent]) -> list[ReplyEvent]:
-    """What comes of the events if texts are fed only where the stage's own test says that they must be."""
+    """The result if a text is fed only where `skim` does not pass it."""
     harvest = stage(family)
     skim = harvest.skim
     out: list[ReplyEvent] = []

@@ -1,4 +1,4 @@
-"""Histories that say the same have the same fingerprint, and no others."""
+"""Histories with the same content have the same fingerprint, and no others."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Without the extra, or without the executable, the error says what to install."""
+"""Without the extra, or without the executable, the error names what to install."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""What Claude Code is started with: few variables, no tools of its own, no settings of anybody."""
+"""What Claude Code is started with: few variables, no tools of its own, no settings of a user."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The embedded model speaks OpenAI Chat as a server does: whole, streamed, refusing and breaking off."""
+"""The embedded model answers in OpenAI Chat like a server: whole, streamed, refused and broken off."""
 
 import asyncio
 

@@ -45,7 +45,7 @@ async def body_of(answer: UpstreamReply) -> bytes:
 
 
 class TunnelProxy:
-    """Lets everybody through, and remembers where to."""
+    """A proxy that accepts every request and records its target."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

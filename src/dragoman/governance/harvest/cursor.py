@@ -34,7 +34,7 @@ class TextCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Result = TypeVar("Result")
-#: A generator that reads text, as the docstring of this module says, and returns what it has read.
+#: A generator that reads text (see the docstring of this module) and returns what it has read.
 CursorReading = Generator[TextCall | None, None, Result]
 CallReading = CursorReading[TextCall | None]
 

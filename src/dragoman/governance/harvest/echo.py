@@ -1,6 +1,6 @@
 """Finds echoes: text that repeats the request, and calls of the server that repeat a harvested call.
 
-A model may repeat a file or a web page that contains a textual call. Harvesting it would run what a stranger
+A model may repeat a file or a web page that contains a textual call. Harvesting it would run what its author
 wrote, so text that stands in the request's user messages or tool results is never harvested.
 
 Some servers read the calls out of a text and leave the text as it was. In a stream the text comes first, and

@@ -188,7 +188,7 @@ def _thinking_comes_back(body: Json) -> None:
 
 
 class _Walk:
-    """The history, read once: who speaks, which calls wait for results, which seals come back."""
+    """The history, read once: the roles, which calls wait for results, which seals come back."""
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault

@@ -250,7 +250,7 @@ def _without_echoes(responses: list[Json]) -> list[Json]:
 
 
 def _start_of_current_turn(contents: list[Json]) -> int:
-    """Where the user last said something new: signatures are checked from there on."""
+    """The index of the user's last new text: signatures are checked from there on."""
     for index in range(len(contents) - 1, -1, -1):
         parts = contents[index].get("parts") or []
         is_user = contents[index].get("role", "user") == "user"

@@ -129,7 +129,7 @@ def _function(tool: Json, at: str) -> None:
     need(
         schema.get("type") == "object", f"Invalid schema for function '{tool['name']}': type must be 'object'"
     )
-    # Functions are strict unless they say that they are not.
+    # Functions are strict unless they have `strict: false`.
     if tool.get("strict", True):
         need_strict_schema(schema, tool["name"])
 
@@ -232,7 +232,7 @@ class _Walk:
         self.seals += 1
 
 
-#: The last one is what Codex tells its own vendor about a message.
+#: The last one is what Codex reports about a message to its own vendor.
 MESSAGE_FIELDS = frozenset(
     {"type", "role", "content", "id", "status", "phase", "internal_chat_message_metadata_passthrough"}
 )
