@@ -20,6 +20,7 @@ from dragoman.hub.errors import (
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.seal import (
+    ENVELOPE_START,
     MAX_CONTENT,
     PREFIX,
     Seal,
@@ -45,6 +46,7 @@ carried = st.builds(
 def test_an_envelope_gives_back_what_was_put_in(items: list[SealedItem]) -> None:
     envelope = write_envelope(items)
     assert is_envelope(envelope)
+    assert envelope.startswith(ENVELOPE_START)
     assert read_envelope(envelope) == tuple(items)
     assert envelope.removeprefix(PREFIX).replace("-", "").replace("_", "").isalnum()
 

@@ -20,7 +20,7 @@ class ForwardedEnding:
     the dialect's stream writer (`_on_reply_failed`).
     """
 
-    #: Bytes of the events that `write` may get as `last`.
+    #: Bytes of the events that `write` must get as `last`; empty if it needs none.
     last_mark = b""
 
     def __init__(self, dialect: "Dialect") -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from dragoman.dialects.event_template import EventTemplate
 from dragoman.dialects.forwarded_ending import ForwardedEnding
 from dragoman.dialects.reply_patch import Changes, ReplyPatch
-from dragoman.hub.seal import PREFIX
+from dragoman.hub.seal import ENVELOPE_START
 
 if TYPE_CHECKING:
     from dragoman.dialects.dialect import Dialect
@@ -85,7 +86,9 @@ class Forwarding:
     #: Every event repeats the model's name, and that member's name can occur nowhere else in it.
     repeats_model = False
     #: How an envelope with foreign seals begins. A history that contains one cannot be forwarded.
-    envelope_mark = PREFIX.encode()
+    envelope_mark = ENVELOPE_START.encode()
+    #: Whether `find_template` finds templates.
+    has_templates = False
 
     def peek(self, members: Members) -> RequestPeek | None:
         """The model and `stream` of a request; None if the dialect's reader must judge the body."""
@@ -111,6 +114,10 @@ class Forwarding:
         """
         return False
 
+    def find_template(self, event: bytes) -> EventTemplate | None:
+        """The template of a run's event, so that later events like it need no search; None if it has none."""
+        return None
+
     def drop_deltas(self, events: bytes) -> bytes:
         """These whole events without deltas. Deltas between other events may stay."""
         if self.is_delta_run(events):
@@ -133,7 +140,7 @@ class Forwarding:
 
     def add_closing_event(self, last: bytes) -> bytes:
         """The closing event, if the `last` events of a complete stream lack it."""
-        return b"" if self.closing_mark in last else self.closing_event
+        return b"" if last.find(self.closing_mark) >= 0 else self.closing_event
 
     def build_ending(self, dialect: "Dialect") -> ForwardedEnding:
         return ForwardedEnding(dialect)

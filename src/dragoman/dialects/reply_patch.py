@@ -34,7 +34,7 @@ class ReplyPatch:
 
     def apply(self, events: bytes) -> bytes:
         """Patch whole server-sent events."""
-        if self._mark not in events:
+        if events.find(self._mark) < 0:
             return events
         patched: list[bytes] = []
         while self._is_repeated and self._known is None and (end := events.find(b"\n\n")) >= 0:

@@ -292,7 +292,10 @@ class UpstreamCall:
 
         def sink(piece: bytes) -> bool:
             nonlocal last
-            watchdog.count_received(piece)
+            if piece[:1] == b":":
+                watchdog.count_received(piece)
+            else:
+                watchdog.received += len(piece)
             output = feed(piece)
             if reply.is_round_over:
                 last = output

@@ -1,6 +1,7 @@
 """Forwarded replies: client and upstream use the same dialect, and the upstream's events go on as they are.
 
-The reply is still read, for its usage, its ending and its first content, but runs of deltas are skipped. The
+The reply is still read, for its usage, its ending and its first content, but runs of deltas are skipped: the
+dialect recognises a run, and from then on a template recognises similar events without a search. The
 beginning of an event waits for its end: no client can use it earlier, and a reply that breaks off inside an
 event can still be ended properly. The rules of each dialect, and the bytes of an ending, are in its
 `forwarding.py` (`dialects/forwarding.py` has the defaults).
@@ -9,6 +10,7 @@ event can still be ended properly. The rules of each dialect, and the bytes of a
 from collections.abc import Iterable
 
 from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.event_template import EventTemplate, read_texts
 from dragoman.dialects.forwarding import SLICE
 from dragoman.dialects.interfaces import StreamReader
 from dragoman.dialects.reply_patch import ReplyPatch
@@ -29,6 +31,9 @@ from dragoman.wire.sse import (
 
 #: What may stand before a whole reply: white space, and the byte order mark in any pieces.
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
+
+#: How often a template is learned per reply. A reply whose events differ elsewhere gains nothing from more.
+MOST_TRIES = 12
 
 #: How an event ends, with each of the line ends that servers use.
 _EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
@@ -58,20 +63,18 @@ class ForwardedReply:
         self._last = b""
         #: The upstream has reported a failure, but not yet in the event that must be its last.
         self._lacks_closing = False
+        #: Events that fit the template are deltas that are not read. `_start` is what replaces its beginning.
+        self._template: EventTemplate | None = None
+        self._start = b""
+        self._tries = MOST_TRIES if dialect.forwarding.has_templates else 0
+        self.is_ended = False
+        self.is_round_over = False
         self.tally = Tally()
 
     @property
     def passes_trailing(self) -> bool:
         """False only after a failure whose closing event was sent."""
         return self._lacks_closing or not isinstance(self.tally.ending, ReplyFailed)
-
-    @property
-    def is_ended(self) -> bool:
-        return self.tally.ending is not None
-
-    @property
-    def is_round_over(self) -> bool:
-        return self.is_ended
 
     @property
     def holds_for_a_time(self) -> bool:
@@ -87,6 +90,23 @@ class ForwardedReply:
         return RawEvents(b"")
 
     def feed(self, data: bytes) -> RawEvents:
+        template = self._template
+        if template is None or self._begun:
+            return self._feed(data)
+        if template.read_event(data) is not None:
+            # The most frequent read by far.
+            return RawEvents(self._start + data[len(template.start) :] if self._patch else data)
+        raws = template.cut_events(data)
+        if not raws or read_texts(raws) is None:
+            return self._feed(data)
+        rest = data[len(template.join_events(raws)) :]
+        deltas = template.join_events(raws, self._start)
+        if not rest:
+            return RawEvents(deltas)
+        others = self._feed(rest)
+        return RawEvents(deltas + others.data, others.added)
+
+    def _feed(self, data: bytes) -> RawEvents:
         if not self._is_stream(data):
             return self._hold_whole(data)
         was_ended = self.is_ended
@@ -94,7 +114,8 @@ class ForwardedReply:
         if events:
             self._read(events)
         events = self._select(events)
-        if events and self._ending.last_mark in events:
+        mark = self._ending.last_mark
+        if mark and events and events.find(mark) >= 0:
             self._last = events
         ending = self.tally.ending
         if isinstance(ending, ReplyFailed):
@@ -105,18 +126,48 @@ class ForwardedReply:
         """Add events to the tally. Runs of deltas that change no ending are not read.
 
         These are all runs after the first answer, and runs of reasoning after the first content. Events that
-        are no such run are divided in two, down to about `SLICE` bytes.
+        are no such run are divided, down to about `SLICE` bytes: in halves, and before there is content
+        into the first part and the rest.
         """
-        forwarding = self._forwarding
-        if self._reader.has_answer and self.tally.has_content:
-            return self._read_whole_events(forwarding.drop_deltas(events))
-        if self.tally.has_content and forwarding.is_delta_run(events) and not forwarding.may_answer(events):
+        forwarding, has_content = self._forwarding, self.tally.has_content
+        if has_content and self._reader.has_answer:
+            return self._read_whole_events(self._drop_deltas(events))
+        if has_content and forwarding.is_delta_run(events) and not forwarding.may_answer(events):
             return None
-        middle = events.find(b"\n\n", len(events) // 2) + 2 if len(events) > SLICE else 0
-        if 2 <= middle < len(events):
+        size = len(events)
+        middle = events.find(b"\n\n", size // 2 if has_content else SLICE) + 2 if size > SLICE else 0
+        if 2 <= middle < size:
             self._read(events[:middle])
             return self._read(events[middle:])
         return self._read_whole_events(events)
+
+    def _drop_deltas(self, events: bytes) -> bytes:
+        """These events without deltas. Learns the templates of deltas, which save the search for others."""
+        forwarding = self._forwarding
+        while self._tries:
+            first = events[: events.find(b"\n\n") + 2]
+            if not first or not forwarding.is_delta_run(first):
+                break
+            self._learn(first)
+            template = self._template
+            raws = template.cut_events(events) if template else []
+            if template is None or not raws or read_texts(raws) is None:
+                break
+            events = events[len(template.join_events(raws)) :]
+            if not events:
+                return events
+        return forwarding.drop_deltas(events)
+
+    def _learn(self, event: bytes) -> None:
+        """Learn the template of a delta."""
+        self._tries -= 1
+        template = self._forwarding.find_template(event)
+        if template is None:
+            return
+        rest = event[len(template.start) :]
+        changed = self._select(event)
+        if changed.endswith(rest):
+            self._template, self._start = template, changed[: len(changed) - len(rest)]
 
     def _read_whole_events(self, events: bytes) -> None:
         if events:
@@ -155,7 +206,7 @@ class ForwardedReply:
             rest = self._select(self._read_rest())
             if not isinstance(self.tally.ending, ReplyFailed):
                 return RawEvents(rest + self._forwarding.add_closing_event(rest))
-        self.tally.add(failure)
+        self._add_to_tally([failure])
         return RawEvents(b"", self._write_ending(failure))
 
     def _is_stream(self, data: bytes) -> bool:
@@ -231,6 +282,10 @@ class ForwardedReply:
         for event in events:
             if type(event) in TALLY_EVENTS and not isinstance(event, DeltaRun):
                 self.tally.add(event)
+        if self.tally.ending is not None:
+            self.is_ended = self.is_round_over = True
+            self._template = None
+            self._tries = 0
 
     def _write_ending(self, failed: ReplyFailed) -> Frames:
         return self._ending.write(failed, self.tally.started, self._last)

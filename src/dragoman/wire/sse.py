@@ -65,18 +65,15 @@ class FrameRuns(msgspec.Struct, frozen=True, gc=False):
         return bool(self.parts)
 
 
-class RawEvents:
+class RawEvents(msgspec.Struct, frozen=True, gc=False):
     """Whole server-sent events as an upstream sent them, perhaps followed by frames of our own.
 
     A transport for server-sent events sends `data` unchanged. Other transports iterate over the frames;
     only then are the events parsed.
     """
 
-    __slots__ = ("added", "data")
-
-    def __init__(self, data: bytes, added: Frames = ()) -> None:
-        self.data = data
-        self.added = added
+    data: bytes
+    added: Frames = ()
 
     def __iter__(self) -> Iterator[Frame]:
         for frame in SseReader().feed(self.data) if self.data else ():

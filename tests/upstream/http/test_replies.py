@@ -251,6 +251,29 @@ def test_a_server_that_answers_twice_is_not_asked_again_over_that_connection() -
     run(scenario)
 
 
+def test_a_reply_before_data_that_is_not_http_in_the_same_read_is_complete() -> None:
+    async def scenario() -> None:
+        mixed = Bytes(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx<html>")
+        async with ByteServer([mixed, Pause(asyncio.Event())]) as server:
+            upstream = upstream_of(server)
+            assert await body_of(await upstream.send(CALL)) == b"x"
+            assert await body_of(await upstream.send(CALL)) == b"x"
+            assert server.accepted == 2
+
+    run(scenario)
+
+
+def test_pieces_before_a_broken_one_in_the_same_read_arrive() -> None:
+    async def scenario() -> None:
+        script = Bytes(stream_head().data + chunk(b"one").data + b"not a size\r\n")
+        async with ByteServer([script, Pause(asyncio.Event())]) as server:
+            pieces = (await upstream_of(server).send(CALL)).pieces()
+            assert await anext(pieces) == b"one"
+            assert "not HTTP" in await failure_of(pieces)
+
+    run(scenario)
+
+
 def test_a_connection_with_unrequested_data_is_closed() -> None:
     async def scenario() -> None:
         go_on = asyncio.Event()

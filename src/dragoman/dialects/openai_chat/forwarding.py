@@ -2,12 +2,18 @@
 
 import re
 
+from dragoman.dialects.event_template import EventTemplate
 from dragoman.dialects.forwarding import Forwarding, Members, RequestPeek, peek_members
 from dragoman.dialects.openai_chat.usage import hide_usage, hides_usage, request_usage
 
 #: Members of a delta that hold an answer, with a value that is not empty.
 _ANSWER = re.compile(
     rb'"(?:content|refusal)":(?!null|"")|"(?:tool_calls|function_call|images)":(?!null|\[\])',
+)
+
+#: A text of a delta.
+_TEXT = re.compile(
+    rb'"(?:content|arguments|reasoning|reasoning_content)": ?"([^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+)"'
 )
 
 
@@ -18,6 +24,7 @@ class ChatForwarding(Forwarding):
     closing_event = b"data: [DONE]\n\n"
     # Deltas hold strings only, and quotes inside them are escaped.
     repeats_model = True
+    has_templates = True
 
     def peek(self, members: Members) -> RequestPeek | None:
         found = peek_members(members)
@@ -39,11 +46,18 @@ class ChatForwarding(Forwarding):
             # One line and a blank line for each chunk.
             and events.count(b"\n") == 2 * unfinished
             # A chunk with several choices may hide one that ends.
-            and b'"finish_reason":"' not in events
-            and b'"error"' not in events
-            and b"[DONE]" not in events
-            and (b'"usage"' not in events or events.count(b'"usage"') == events.count(b'"usage":null'))
+            and events.find(b'"finish_reason":"') < 0
+            and events.find(b'"error"') < 0
+            and events.find(b"[DONE]") < 0
+            and (events.find(b'"usage"') < 0 or events.count(b'"usage"') == events.count(b'"usage":null'))
         )
+
+    def find_template(self, event: bytes) -> EventTemplate | None:
+        texts = _TEXT.finditer(event)
+        longest = max(texts, key=lambda found: len(found[1]), default=None)
+        if longest is None or event[:6] != b"data: " or event[-2:] != b"\n\n":
+            return None
+        return EventTemplate(event[6 : longest.start(1)], event[longest.end(1) : -2])
 
     def may_answer(self, events: bytes) -> bool:
         return _ANSWER.search(events) is not None

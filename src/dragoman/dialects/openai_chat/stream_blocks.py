@@ -8,20 +8,20 @@ written together with the text. A call keeps its number in the client's list. `C
 around a delta once per reply, and the delta each time.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from io import BytesIO
+from collections.abc import Callable, Sequence
 from itertools import islice, takewhile
 from typing import NamedTuple
 
 import msgspec
 
+from dragoman.dialects.event_template import EventTemplate, count_fitting, read_texts
 from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, WRAPPED_FORMAT, write_entry
 from dragoman.hub.blocks import Reasoning, ReplyBlock, ToolCall
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
-from dragoman.wire.sse import LIMIT, Frame, Frames
+from dragoman.wire.sse import Frame, Frames
 
 #: Issuers whose seals on calls have a field in this API, which Google defined.
 GOOGLE_ISSUERS = frozenset(("gemini", NAME))
@@ -29,9 +29,6 @@ GOOGLE_ISSUERS = frozenset(("gemini", NAME))
 DONE: Frames = (Frame("", b"[DONE]"),)
 
 _decode = msgspec.json.Decoder().decode
-_text_decoder = msgspec.json.Decoder(str)
-_decode_text = _text_decoder.decode
-_decode_texts = _text_decoder.decode_lines
 _encode = msgspec.json.Encoder().encode
 
 #: How often a template is learned per reply. A reply whose chunks differ elsewhere gains nothing from more.
@@ -232,7 +229,7 @@ class ChunkTemplate:
     string are the same, then the chunk has the same meaning with another text, and is not decoded again.
     """
 
-    __slots__ = ("_after", "_before", "_end", "_start", "_take", "_take_run", "_text", "_tries")
+    __slots__ = ("_after", "_before", "_event", "_take", "_take_run", "_tries")
 
     def __init__(self) -> None:
         #: The bytes of the chunk before and after its text, with the quotes. Before one is learned, none fit.
@@ -243,53 +240,16 @@ class ChunkTemplate:
 
     def take_event(self, data: bytes) -> bool:
         """Take the text of one event that fits, and is all of `data`. False if it does not fit."""
-        size = len(data)
-        if (
-            not data.startswith(self._start)
-            or not data.endswith(self._end)
-            or data.find(b"\n") != size - 2
-            or size > LIMIT
-        ):
-            return False
-        try:
-            # With both quotes, so that an event in which they are one and the same does not fit.
-            text = _decode_text(data[self._text])
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return False
-        return self._take(text)
+        text = self._event.read_event(data)
+        return text is not None and self._take(text)
 
     def take_events(self, data: bytes, start: int = 0) -> int:
         """Take the texts of the events from `start` on that fit. Returns their size in bytes.
 
         `start` is between two events.
         """
-        before, after = self._start, self._end
-        if not data.startswith(before, start):
-            return 0
-        # Every other line is blank. What follows the last blank one may be the beginning of an event.
-        # A file of bytes finds its lines in a third of the time of `split`.
-        file = BytesIO(data)
-        file.seek(start)
-        lines = file.readlines()
-        place = slice(len(before), 1 - len(after))
-        raws = [line[place] for line in lines[: len(lines) & ~1 : 2]]
-        size = self._measure_events(data, start, raws)
-        if not size:
-            # Not all events fit.
-            raws = raws[: self._count_fitting(line[6:-1] for line in lines[::2])]
-            size = self._measure_events(data, start, raws)
-        return size if size and self._take_texts(raws) else 0
-
-    def _measure_events(self, data: bytes, start: int, raws: list[bytes]) -> int:
-        """The size of the events with these texts; 0 if they are not what begins at `start`."""
-        if not raws:
-            return 0
-        before, after = self._start, self._end
-        if len(raws) == 1:
-            events = before + raws[0] + after
-        else:
-            events = (after + before).join([before + raws[0], *raws[1:-1], raws[-1] + after])
-        return len(events) if data.startswith(events, start) else 0
+        raws = self._event.cut_events(data, start)
+        return len(self._event.join_events(raws)) if raws and self._take_texts(raws) else 0
 
     def take_run(self, frames: Sequence[Frame], start: int) -> int:
         """Take the texts of the frames from `start` on that fit. Returns their number."""
@@ -297,30 +257,15 @@ class ChunkTemplate:
             return 0
         chunks = [frame.data for frame in takewhile(_has_no_name, islice(frames, start, None))]
         text = slice(len(self._before), -len(self._after))
-        raws = [chunk[text] for chunk in chunks[: self._count_fitting(chunks)]]
+        raws = [chunk[text] for chunk in chunks[: count_fitting(chunks, self._before, self._after)]]
         if not raws or self._take_texts(raws):
             return len(raws)
         return int(len(raws) > 1 and self._take_texts(raws[:1]))
 
-    def _count_fitting(self, chunks: Iterable[bytes]) -> int:
-        """How many chunks fit, from the first on."""
-        before, after = self._before, self._after
-        least = len(before) + len(after)
-        count = 0
-        for chunk in chunks:
-            if not chunk.startswith(before) or not chunk.endswith(after) or len(chunk) < least:
-                break
-            count += 1
-        return count
-
     def _take_texts(self, raws: list[bytes]) -> bool:
         """Take texts in their JSON form, without their quotes. False if one of them is no JSON text."""
-        try:
-            texts = _decode_texts(b'"' + b'"\n"'.join(raws) + b'"')
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return False
-        # No text goes over a line break, so a text that contains a quote makes more texts than there are.
-        if len(texts) != len(raws):
+        texts = read_texts(raws)
+        if texts is None:
             return False
         return self._take_run(texts) if len(texts) > 1 else self._take(texts[0])
 
@@ -349,10 +294,7 @@ class ChunkTemplate:
 
     def _set(self, before: bytes, after: bytes) -> None:
         self._before, self._after = before, after
-        #: The same, for a whole event.
-        self._start, self._end = b"data: " + before, after + b"\n\n"
-        #: The place of the text in an event, with its quotes.
-        self._text = slice(len(self._start) - 1, 1 - len(self._end))
+        self._event = EventTemplate(before, after)
 
 
 def _take_nothing(text: str | list[str]) -> bool:

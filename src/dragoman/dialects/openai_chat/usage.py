@@ -127,7 +127,7 @@ def request_usage(body: bytes) -> bytes:
 
 def hide_usage(events: bytes) -> bytes:
     """The events without the chunks that report only the usage."""
-    if b'"usage":{' not in events and b'"usage": {' not in events:
+    if events.find(b'"usage":{') < 0 and events.find(b'"usage": {') < 0:
         return events
     frames = SseReader().feed(events)
     return b"".join([write_frame(frame.data) for frame in frames if not _is_only_usage(frame.data)])

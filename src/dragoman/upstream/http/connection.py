@@ -1,7 +1,9 @@
 """One HTTP/1.1 connection to a provider, and one reply on it.
 
-This is the hot path of the gateway: per piece it does one parse, one flag and one wake-up. A reply keeps its
-own bytes, so that its connection is free for the next request as soon as the last byte has arrived.
+This is the hot path of the gateway. The event loop calls `data_received` with each read, the parser collects
+the pieces of the body in a list, and the reply gets them joined. A reply with a sink (`push_to`) passes them
+on at once; any other reply keeps them and wakes its task. A reply keeps its own bytes, so that its
+connection is free for the next request as soon as the last byte has arrived.
 """
 
 import asyncio
@@ -30,7 +32,7 @@ _LENIENCIES = {
 class HttpReply:
     """One reply. First await `wait_for_head`, then read with `pieces` or `push_to`.
 
-    The methods `begin`, `complete`, `break_off`, `deliver` and `wake` are called by the connection.
+    The methods `begin`, `receive`, `complete` and `break_off` are called by the connection.
     """
 
     def __init__(self, connection: "HttpConnection", build_failure: Callable[[str], UpstreamFailed]) -> None:
@@ -43,7 +45,6 @@ class HttpReply:
         self._broken = ""
         self._is_complete = False
         self._pieces: list[bytes] = []
-        self.append = self._pieces.append
         #: Bytes received and not yet read.
         self.size = 0
         self.status = 0
@@ -102,27 +103,31 @@ class HttpReply:
         """The head has arrived."""
         self.headers = headers
         self.status = status
+        self._wake()
+
+    def receive(self, piece: bytes) -> None:
+        """A piece of the body has arrived: pass it to the sink, or wake the waiting task."""
+        sink = self._sink
+        if sink is None:
+            self._pieces.append(piece)
+            self.size += len(piece)
+        elif sink(piece):
+            return
+        else:
+            self._sink = None
+        self._wake()
 
     def complete(self) -> None:
         """The last byte of the body has arrived."""
         self._is_complete = True
+        self._wake()
 
     def break_off(self, reason: str) -> None:
         """No more bytes will arrive, although the body is not complete."""
         self._broken = reason
-        self.wake()
+        self._wake()
 
-    def deliver(self) -> None:
-        """Bytes have arrived: pass them to the sink, or wake the waiting task."""
-        sink = self._sink
-        if sink is not None and self._pieces:
-            if not sink(self._take()):
-                self._sink = None
-            elif not self._is_complete:
-                return
-        self.wake()
-
-    def wake(self) -> None:
+    def _wake(self) -> None:
         """Wake the task that waits for the head or for a piece."""
         waiter = self._waiter
         if waiter is not None:
@@ -155,6 +160,9 @@ class HttpConnection(asyncio.Protocol):
         self.loop = loop
         self._release = release
         self._transport: asyncio.Transport | None = None
+        #: The pieces of a body in the current read. The parser adds them without a call of our own.
+        self._pieces: list[bytes] = []
+        self.on_body = self._pieces.append
         self._parser = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(**_LENIENCIES)
         self._reply: HttpReply | None = None
@@ -162,6 +170,9 @@ class HttpConnection(asyncio.Protocol):
         self._head_size = 0
         self._is_in_head = True
         self._ends_with_connection = False
+        #: Of a reply that has ended in this read: its last bytes, and whether a request may follow.
+        self._rest = b""
+        self._keeps_alive = False
         #: Whether bytes have arrived since the request was sent.
         self.has_received = False
         self.is_paused = False
@@ -212,20 +223,21 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
             return
         self.has_received = True
-        reply.size += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._break("answered with something that is not HTTP")
+            self._refuse_rest(reply)
             return
-        if self._is_in_head:
+        if self._reply is not reply:
+            self._end(reply)
+        elif self._pieces:
+            reply.receive(self._take_pieces())
+            if reply.size > HIGH_WATER and not self.is_paused:
+                self._pause()
+        elif self._is_in_head:
             self._head_size += len(data)
             if self._head_size > MAX_HEAD:
                 self._break("answered with a head that is too large")
-            return
-        reply.deliver()
-        if reply.size > HIGH_WATER and self._reply is reply and not self.is_paused:
-            self._pause()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
@@ -235,7 +247,6 @@ class HttpConnection(asyncio.Protocol):
         self._reply = None
         if self._ends_with_connection and not self._is_in_head and exc is None:
             reply.complete()
-            reply.wake()
         else:
             reply.break_off("broke off" if self.has_received else "closed the connection")
 
@@ -245,7 +256,38 @@ class HttpConnection(asyncio.Protocol):
             reply.break_off(reason)
         self.abort()
 
-    # Called by the parser.
+    def _refuse_rest(self, reply: HttpReply) -> None:
+        """Something in this read is not HTTP. What stands before it still counts."""
+        if self._reply is not reply:
+            self._keeps_alive = False
+            self._end(reply)
+            return
+        if self._pieces:
+            reply.receive(self._take_pieces())
+        self._break("answered with something that is not HTTP")
+
+    def _take_pieces(self) -> bytes:
+        pieces = self._pieces
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        return data
+
+    def _end(self, reply: HttpReply) -> None:
+        """The reply is complete. Give its last bytes to it, and the connection to the next request."""
+        rest, self._rest = self._rest, b""
+        # Bytes after the reply. The parser has aborted the connection.
+        self._pieces.clear()
+        if rest:
+            reply.receive(rest)
+        reply.complete()
+        if self.is_paused:
+            self.resume()
+        if self._keeps_alive and not self.is_closed:
+            self._release(self)
+        else:
+            self.abort()
+
+    # Called by the parser, beside `on_body`.
 
     def on_message_begin(self) -> None:
         if self._reply is None:
@@ -270,24 +312,11 @@ class HttpConnection(asyncio.Protocol):
         if self._reply is not None:
             self._reply.begin(status, headers)
 
-    def on_body(self, body: bytes) -> None:
-        if self._reply is not None:
-            self._reply.append(body)
-
     def on_message_complete(self) -> None:
-        if self._is_in_head:
-            return
-        reply, self._reply = self._reply, None
-        if reply is None:
-            return
-        reply.complete()
-        reply.wake()
-        if self.is_paused:
-            self.resume()
-        if self._parser.should_keep_alive() and not self.is_closed:
-            self._release(self)
-        else:
-            self.abort()
+        if not self._is_in_head and self._reply is not None:
+            self._reply = None
+            self._rest = self._take_pieces()
+            self._keeps_alive = self._parser.should_keep_alive()
 
 
 def _read_headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -1,0 +1,100 @@
+"""Deltas that fit a learned template are forwarded unread, with the same result as without a template."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.dialects.interfaces import UpstreamContext
+from dragoman.dialects.registry import dialect_named
+from dragoman.pipeline import forwarded
+from dragoman.pipeline.forwarded import ForwardedReply
+from dragoman.pipeline.transports import SSE
+from tests.dialects.openai_chat.replies import DONE, call, calls, chunk, finish
+
+TEXTS = st.text(max_size=8) | st.sampled_from(
+    ['"', '"}', "\\", '\\"', "\n\n", "error", '"usage":{}', '"finish_reason":"stop"', "[DONE]", "model"]
+)
+DELTAS = st.one_of(
+    st.builds(lambda text: {"content": text}, TEXTS),
+    st.builds(lambda text: {"reasoning_content": text}, TEXTS),
+    st.builds(lambda text: {"content": text, "reasoning": text}, TEXTS),
+    st.builds(lambda index, text: {"tool_calls": [call(index, arguments=text)]}, st.integers(0, 1), TEXTS),
+)
+CHUNKS = st.one_of(
+    *[st.lists(DELTAS.map(chunk), min_size=2, max_size=9)] * 3,
+    st.sampled_from([[b": ping\n\n"], [b"event: x\ndata: {}\n\n"], [chunk({"content": "é"}, usage=None)]]),
+)
+START = (
+    chunk({"role": "assistant", "content": "Well"}),
+    calls(call(0, id="c0", name="ls"), call(1, id="c1", name="cat")),
+)
+USAGE = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}
+LAST = (finish("stop"), b"data: " + msgspec.json.encode(USAGE) + b"\n\n", DONE)
+
+
+@contextmanager
+def tries(number: int) -> Iterator[None]:
+    before, forwarded.MOST_TRIES = forwarded.MOST_TRIES, number
+    try:
+        yield
+    finally:
+        forwarded.MOST_TRIES = before
+
+
+def build(*, is_renamed: bool, hides_usage: bool) -> ForwardedReply:
+    dialect = dialect_named("openai_chat")
+    patch = dialect.forwarding.build_patch({"model": b'"alias"'}, {}) if is_renamed else None
+    reader = dialect.stream_reader(UpstreamContext(issuer=dialect.name, forwards=True))
+    return ForwardedReply(reader, dialect, hides_usage=hides_usage, patch=patch)
+
+
+def forward(reply: ForwardedReply, pieces: list[bytes]) -> tuple[bytes, object, object]:
+    told = [SSE.encode(reply.feed(piece)) for piece in pieces]
+    told.append(SSE.encode_end(reply.close()))
+    return b"".join(told), reply.tally.usage, type(reply.tally.ending)
+
+
+@given(
+    runs=st.lists(CHUNKS, max_size=6),
+    sizes=st.lists(st.integers(1, 6), min_size=1, max_size=5),
+    cut=st.integers(0, 300),
+    is_renamed=st.booleans(),
+    hides_usage=st.booleans(),
+)
+def test_a_template_changes_nothing(
+    runs: list[list[bytes]], sizes: list[int], cut: int, is_renamed: bool, hides_usage: bool
+) -> None:
+    events = [*START, *[event for run in runs for event in run], *LAST]
+    pieces: list[bytes] = []
+    at = 0
+    while at < len(events):
+        size = sizes[len(pieces) % len(sizes)]
+        piece = b"".join(events[at : at + size])
+        # Some reads end inside an event.
+        pieces += [piece[:cut], piece[cut:]] if cut < len(piece) and size == 6 else [piece]
+        at += size
+    pieces = [piece for piece in pieces if piece]
+    with tries(0):
+        plain = forward(build(is_renamed=is_renamed, hides_usage=hides_usage), pieces)
+    fast = forward(build(is_renamed=is_renamed, hides_usage=hides_usage), pieces)
+    assert fast == plain
+
+
+def test_deltas_after_the_first_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    for is_renamed in (False, True):
+        reply = build(is_renamed=is_renamed, hides_usage=True)
+        for event in (*START, chunk({"content": "a"})):
+            reply.feed(event)
+        searched: list[bytes] = []
+        monkeypatch.setattr(reply, "_read", searched.append)
+        deltas = [chunk({"content": text}) for text in ("b", 'c"', "", "d\\")]
+        told = [SSE.encode(reply.feed(delta)) for delta in (*deltas, b"".join(deltas))]
+        expected = [
+            delta.replace(b'"model":"m"', b'"model":"alias"') if is_renamed else delta for delta in deltas
+        ]
+        assert told == [*expected, b"".join(expected)]
+        assert searched == []
