@@ -182,7 +182,7 @@ def _may_have_vendor_keywords(schemas: list[Schema], text: bytes) -> bool:
 
 def _find_nested(schemas: list[Schema], text: bytes) -> frozenset[int]:
     """The ids of the schemas that describe objects inside of objects. `text`: their JSON, one a line."""
-    lines = zip(schemas, text.splitlines(), strict=True)
+    lines = zip(schemas, text.split(b"\n"), strict=False)
     return frozenset(id(schema) for schema, line in lines if line.count(_OBJECT) > 1)
 
 

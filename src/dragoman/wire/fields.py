@@ -156,11 +156,6 @@ def find_first_index(items: Json) -> int:
     return items.first if type(items) is ArrayTail else 0
 
 
-#: The position of an object: its parent, its name there (one of the API, so it is shown), and its index in a
-#: list or -1.
-ParentLink: TypeAlias = "tuple[Fields, str, int]"
-
-
 class Fields:
     """One JSON object, from which a reader takes the fields that it knows.
 
@@ -168,36 +163,18 @@ class Fields:
     take a field accept further names, tried in order; the first that holds a value is taken. A field that is
     null counts as absent for the `maybe_` and `_or` methods and stays in `rest`, so that writing the object
     again gives the null back.
+
+    `path` is the path of the object, such as `messages[3].content[1]`; empty for a whole body.
     """
 
-    __slots__ = ("_blame", "_position", "_values")
+    __slots__ = ("_blame", "_values", "path")
 
-    def __init__(
-        self,
-        value: Json,
-        path: "str | ParentLink" = "",
-        blame: type[DragomanError] = ClientProtocolError,
-    ) -> None:
-        # The path is built only when it is needed: most objects cause no error.
-        self._position = path
+    def __init__(self, value: Json, path: str = "", blame: type[DragomanError] = ClientProtocolError) -> None:
+        self.path = path
         self._blame = blame
         if type(value) is not dict:
             self._raise_mistyped(None, "an object", value)
         self._values: dict[str, Json] = value
-
-    @property
-    def path(self) -> str:
-        """The path of this object, such as `messages[3].content[1]`; empty for a whole body."""
-        position = self._position
-        if isinstance(position, str):
-            return position
-        parent, name, index = position
-        above = parent.path
-        if index >= 0:
-            name = f"{name}[{index}]"
-        # Kept, because one message can hold many blocks.
-        self._position = path = f"{above}.{name}" if above else name
-        return path
 
     def at(self, *keys: str | int) -> str:
         """The path of a value inside this object, by names and indexes."""
@@ -229,13 +206,13 @@ class Fields:
 
     def text(self, name: str, *others: str) -> str:
         # The most frequent call by far, so it has a fast path of its own.
-        value = self._values.get(name, msgspec.UNSET)
+        values = self._values
+        value = values.get(name)
         if type(value) is str:
-            del self._values[name]
+            del values[name]
             return value
-        missing = value is None or value is msgspec.UNSET
-        found = self.maybe_text(*others) if others and missing else None
-        return self._raise_mistyped(name, "a string", value) if found is None else found
+        found = self.maybe_text(*others) if others and value is None else None
+        return self._raise_absent(name, "a string") if found is None else found
 
     def text_or(self, name: str, default: str, *others: str) -> str:
         value = self.maybe_text(name, *others)
@@ -317,7 +294,7 @@ class Fields:
         value = self._values.get(name)
         if value is None:
             return self.maybe_object(*others) if others else None
-        fields = Fields(value, (self, name, -1), self._blame)
+        fields = self.child(value, name)
         del self._values[name]
         return fields
 
@@ -332,15 +309,21 @@ class Fields:
             return self.maybe_objects(*others) if others else None
         if not isinstance(value, list):
             self._raise_mistyped(name, "an array", value)
-        blame = self._blame
-        items = enumerate(value, find_first_index(value))
-        fields = [Fields(item, (self, name, index), blame) for index, item in items]
+        fields = self.children(value, name)
         del self._values[name]
         return fields
 
     def child(self, value: Json, name: str, index: int = -1) -> "Fields":
         """An object that came from `raw` or a list, with its path inside this one."""
-        return Fields(value, (self, name, index), self._blame)
+        path = f"{self.path}.{name}" if self.path else name
+        return Fields(value, path if index < 0 else f"{path}[{index}]", self._blame)
+
+    def children(self, values: list[Json], name: str) -> "list[Fields]":
+        """The objects of an array that came from `raw`, with their paths inside this one."""
+        path = f"{self.path}.{name}" if self.path else name
+        blame = self._blame
+        items = enumerate(values, find_first_index(values))
+        return [Fields(value, f"{path}[{index}]", blame) for index, value in items]
 
     def _raise_mistyped(self, name: str | None, expected: str, value: Json) -> NoReturn:
         path = self.path if name is None else self.at(name)

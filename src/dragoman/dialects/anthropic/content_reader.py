@@ -47,8 +47,7 @@ class ContentReader:
         if not isinstance(content, list):
             raise holder.error(f"expected a string or an array of blocks, got {json_type(content)}", name)
         blocks: list[AnyBlock] = []
-        for index, value in enumerate(content):
-            fields = holder.child(value, name, index)
+        for fields in holder.children(content, name):
             kind = fields.text("type")
             if kind in SEAL_FIELDS:
                 self._seals.read(kind, fields, fields.path, blocks)
@@ -81,7 +80,7 @@ def _read_text(fields: Fields, at: str) -> Text:
     citation_list = fields.maybe_list("citations")
     citations: tuple[Citation, ...] = ()
     if citation_list:
-        items = (fields.child(value, "citations", index) for index, value in enumerate(citation_list))
+        items = fields.children(citation_list, "citations")
         citations = tuple(read_citation(item.rest(), len(text)) for item in items)
     form = build_empty_flag("citations", []) if citation_list == [] else ""
     return Text(text=text, at=at, form=form, cache=cache, citations=citations, extras=fields.rest())
@@ -119,7 +118,7 @@ def _read_tool_result(fields: Fields, at: str) -> ToolResult:
         flags.append(STRING)
         blocks = (Text(text=content, at=f"{at}.content"),)
     elif isinstance(content, list):
-        inner = [fields.child(value, "content", index) for index, value in enumerate(content)]
+        inner = fields.children(content, "content")
         blocks = tuple(_read_block(item.text("type"), item) for item in inner)
     elif content is not None:
         raise fields.error(f"expected a string or an array of blocks, got {json_type(content)}", "content")

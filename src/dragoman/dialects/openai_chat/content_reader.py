@@ -290,7 +290,7 @@ def _read_thought(
 
 
 def read_content(message: Fields, content: list[object]) -> list[AnyBlock]:
-    return [read_part(message.child(part, "content", index)) for index, part in enumerate(content)]
+    return [read_part(part) for part in message.children(content, "content")]
 
 
 def read_part(part: Fields) -> AnyBlock:

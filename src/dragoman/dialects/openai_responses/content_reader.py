@@ -202,7 +202,7 @@ def _read_content(fields: Fields, name: str, role: str) -> tuple[tuple[AnyBlock,
         return (Text(text=value, at=fields.at(name)),), [STRING]
     if not isinstance(value, list):
         raise fields.error("expected a string or an array", name)
-    return tuple(_read_part(fields.child(part, name, index), role) for index, part in enumerate(value)), []
+    return tuple(_read_part(part, role) for part in fields.children(value, name)), []
 
 
 def _read_part(fields: Fields, role: str) -> AnyBlock:

@@ -329,7 +329,7 @@ def read_choice(fields: Fields) -> ToolChoice | None:
 def _read_allowed(choice: Fields) -> ToolChoice:
     is_required = choice.maybe_text("mode") == "required"
     entries = choice.items("tools")
-    tools = [choice.child(entry, "tools", index).rest() for index, entry in enumerate(entries)]
+    tools = [entry.rest() for entry in choice.children(entries, "tools")]
     names = [tool.get("name", tool.get("type")) for tool in tools]
     return ToolChoice(
         mode="allowed",
