@@ -5,6 +5,7 @@ alike: behind the tools, behind the system text, and on the last two user messag
 """
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 import msgspec
 
@@ -27,6 +28,9 @@ USER_MESSAGES = 2
 
 #: Blocks that may have a mark.
 MARKABLE = (Text, Media, ToolResult)
+
+_get_blocks = attrgetter("blocks")
+_get_cache = attrgetter("cache")
 
 _NO_EQUIVALENT = "the target has no such way to cache prompts"
 
@@ -57,13 +61,11 @@ def fit_caching(request: Request, target: TargetFacts, losses: Losses) -> Reques
 
 
 def _iter_marks(request: Request) -> Iterator[_MarkPosition]:
-    for index, tool in enumerate(request.tools):
-        if tool.cache:
-            yield _MarkPosition(-1, index, tool.at)
-    for number, message in enumerate(request.messages):
-        for index, block in enumerate(message.blocks):
-            if block.cache:
-                yield _MarkPosition(number, index, block.at)
+    for number, blocks in enumerate((request.tools, *map(_get_blocks, request.messages)), -1):
+        if any(map(_get_cache, blocks)):
+            for index, block in enumerate(blocks):
+                if block.cache:
+                    yield _MarkPosition(number, index, block.at)
 
 
 def _remove_all_marks(request: Request, target: TargetFacts, losses: Losses) -> Request:

@@ -18,7 +18,7 @@ from dragoman.fit.editing import (
 )
 from dragoman.hub.blocks import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Message, Request
+from dragoman.hub.request import Message, Request, list_blocks
 from dragoman.providers.profile import TargetFacts
 
 NO_RESULT = "[no result: interrupted]"
@@ -31,7 +31,7 @@ _ASSISTANT_ONLY = (ToolCall, Reasoning)
 def remove_empty(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Remove empty texts and empty messages; the only message of a conversation may be empty."""
     may_be_blank = target.blank_text and not is_foreign(request, target)
-    if may_be_blank or all(_has_no_empty_block(message, target) for message in request.messages):
+    if may_be_blank or _has_only_content(request, target):
         return request
     messages: list[Message] = []
     only: Message | None = None
@@ -56,17 +56,18 @@ def remove_empty(request: Request, target: TargetFacts, losses: Losses) -> Reque
     return replace_messages(request, messages)
 
 
-def _has_no_empty_block(message: Message, target: TargetFacts) -> bool:
-    """Quick test: True if the message certainly has no empty block.
+def _has_only_content(request: Request, target: TargetFacts) -> bool:
+    """Quick test: True if no message and no block is empty.
 
     False also for a result with several blocks, which needs the full test.
     """
-    for block in message.blocks:
-        if _is_empty(block, target):
+    for block in list_blocks(request.messages):
+        if type(block) is ToolResult:
+            if len(block.content) > 1:
+                return False
+        elif type(block) is not ToolCall and _is_empty(block, target):
             return False
-        if type(block) is ToolResult and len(block.content) > 1:
-            return False
-    return bool(message.blocks)
+    return all(message.blocks for message in request.messages)
 
 
 def _remove_empty_texts(result: ToolResult, target: TargetFacts) -> ToolResult:
@@ -127,9 +128,11 @@ class _History:
         if not isinstance(group, _AssistantGroup) or (self._interrupted and group.calls):
             group = _AssistantGroup()
             self._items.append(group)
-        blocks = [block for block in message.blocks if not self._take_result(block, message)]
+        blocks = message.blocks
+        if ToolResult in map(type, blocks):
+            blocks = self._take_results(message)
         if group.blocks and blocks:
-            blocks[0] = self._separate(group.blocks[-1], blocks[0])
+            blocks = (self._separate(group.blocks[-1], blocks[0]), *blocks[1:])
         group.messages.append(message)
         for block in blocks:
             if type(block) is not ToolCall or self._add_call(block, group):
@@ -148,13 +151,12 @@ class _History:
         unanswered[1].append(len(group.blocks))
         return True
 
-    def _take_result(self, block: AnyBlock, message: Message) -> bool:
-        """Whether the block is a result, which then belongs to its call and not to this message."""
-        if type(block) is not ToolResult:
-            return False
-        if not self._attach(block, message):
-            self._losses.add(block.at, "a result without a call")
-        return True
+    def _take_results(self, message: Message) -> tuple[AnyBlock, ...]:
+        """Attach the results in an assistant message to their calls. Returns the other blocks."""
+        for block in message.blocks:
+            if type(block) is ToolResult and not self._attach(block, message):
+                self._losses.add(block.at, "a result without a call")
+        return tuple(block for block in message.blocks if type(block) is not ToolResult)
 
     def _read_other(self, message: Message) -> None:
         kept: list[AnyBlock] = []
@@ -223,13 +225,16 @@ class _History:
             answer = first
         else:
             answer = replace(first, blocks=blocks, form="", extras={})
-        calls = [(at, block) for at, block in enumerate(blocks) if type(block) is ToolCall]
-        if not calls:
-            return [answer]
-        return [answer, self._write_results(group, calls)]
+        return [answer, self._write_results(group)] if group.calls else [answer]
 
-    def _write_results(self, group: _AssistantGroup, calls: list[tuple[int, ToolCall]]) -> Message:
-        results = tuple(self._fit_result(group.results.get(position), call) for position, call in calls)
+    def _write_results(self, group: _AssistantGroup) -> Message:
+        results = tuple(
+            [
+                self._fit_result(group.results.get(position), block)
+                for position, block in enumerate(group.blocks)
+                if type(block) is ToolCall
+            ]
+        )
         source = group.sources[0] if len(group.sources) == 1 else None
         if source and source.role == "tool" and are_same_blocks(results, source.blocks):
             return source

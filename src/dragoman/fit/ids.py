@@ -15,7 +15,7 @@ from dragoman.hub.errors import ConfigError
 from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Message, Request
+from dragoman.hub.request import Message, Request, list_blocks
 from dragoman.providers.profile import TargetFacts
 
 #: Ids that every client and every vendor accepts.
@@ -87,8 +87,25 @@ def fit_ids(request: Request, target: TargetFacts, losses: Losses) -> Request:
     is_limited = target.call_id_limit or target.call_id_exact or target.call_id_extra != "*"
     if not is_limited and not is_foreign(request, target):
         return request
+    if _has_legal_ids(request, target):
+        return request
     assignment = _Assignment(target)
     return edit_messages(request, assignment.edit, inside_results=False)
+
+
+def _has_legal_ids(request: Request, target: TargetFacts) -> bool:
+    """Quick test: True if the target accepts all ids as they are, which is the usual case."""
+    calls: list[str] = []
+    ids: set[str] = set()
+    for block in list_blocks(request.messages):
+        if type(block) is ToolCall:
+            calls.append(block.id)
+        elif type(block) is ToolResult:
+            ids.add(block.call_id)
+    if len(set(calls)) < len(calls) and not target.repeated_calls:
+        return False
+    ids.update(calls)
+    return all(is_legal_id(each, target) and not ENCODED.fullmatch(each) for each in ids)
 
 
 class _Assignment:

@@ -45,7 +45,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Message, Request
+from dragoman.hub.request import Message, Request, list_blocks
 from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Seal
 from dragoman.providers.profile import TargetFacts
 
@@ -55,7 +55,7 @@ REFUSED = "(refused)"
 
 def fit_seals(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Remove seals, and reasoning, that the target does not accept."""
-    if not any(map(_may_have_seals, request.messages)):
+    if not _may_have_seals(request):
         return request
     foreign = is_foreign(request, target)
 
@@ -112,12 +112,13 @@ def disown_seals(request: Request, refused: frozenset[str]) -> Request:
     return edit_messages(request, edit, inside_results=False)
 
 
-def _may_have_seals(message: Message) -> bool:
-    """Whether the message holds reasoning or a seal."""
-    for block in message.blocks:
-        if type(block) is Reasoning:
-            return True
-        if isinstance(block, (Text, ToolCall)) and block.seal is not None:
+def _may_have_seals(request: Request) -> bool:
+    """Whether the conversation holds reasoning or a seal."""
+    for block in list_blocks(request.messages):
+        if type(block) is Text or type(block) is ToolCall:
+            if block.seal is not None:
+                return True
+        elif type(block) is Reasoning:
             return True
     return False
 

@@ -143,7 +143,7 @@ def _fit_tool(tool: Tool, request: Request, target: TargetFacts, losses: Losses)
         if tool.name == PLACEHOLDER:
             return None
         tool = replace(tool, deferred=False)
-    if not _is_known_kind(tool.kind, request, target):
+    if tool.kind != "function" and not _is_known_kind(tool.kind, request, target):
         converted = _convert_to_function(tool)
         if converted is None:
             losses.add(tool.at, f"no other model knows the tool {tool.common_name!r}")

@@ -157,9 +157,12 @@ class MessageWriter:
 
     def _write_content(self, blocks: Sequence[AnyBlock], joint: str) -> str | list[Json]:
         """One string if the blocks are only text, otherwise parts."""
-        if is_plain(blocks) or (not self._marks and all(type(block) is Text for block in blocks)):
-            return joint.join(block.text for block in blocks if isinstance(block, Text))
-        return self._write_parts(blocks)
+        texts: list[str] = []
+        for block in blocks:
+            if type(block) is not Text or (self._marks and block.cache is not None):
+                return self._write_parts(blocks)
+            texts.append(block.text)
+        return joint.join(texts)
 
     def _write_parts(self, blocks: Sequence[AnyBlock]) -> list[Json]:
         parts: list[Json] = []
@@ -172,11 +175,19 @@ class MessageWriter:
         return parts
 
     def _write_assistant(self, message: Message) -> list[Json]:
-        thoughts = [b for b in message.blocks if isinstance(b, Reasoning) and not self._is_part(b)]
-        calls = [block for block in message.blocks if isinstance(block, ToolCall)]
-        refusals = [b for b in message.blocks if isinstance(b, Refusal) and not self._is_part(b)]
-        apart = {id(block) for block in (*thoughts, *calls, *refusals)}
-        content_blocks = [block for block in message.blocks if id(block) not in apart]
+        thoughts: list[Reasoning] = []
+        calls: list[ToolCall] = []
+        refusals: list[Refusal] = []
+        content_blocks: list[AnyBlock] = []
+        for block in message.blocks:
+            if type(block) is ToolCall:
+                calls.append(block)
+            elif type(block) is Reasoning and not self._is_part(block):
+                thoughts.append(block)
+            elif type(block) is Refusal and not self._is_part(block):
+                refusals.append(block)
+            else:
+                content_blocks.append(block)
         written: Json = {"role": "assistant"}
         if self._same_dialect and message.form:
             written = self._add_content(written, message, content_blocks, "")
@@ -342,8 +353,3 @@ def find_text(block: AnyBlock) -> str | None:
             return None
         case _:
             assert_never(block)
-
-
-def is_plain(blocks: Sequence[AnyBlock]) -> bool:
-    """Whether all blocks are text without cache marks."""
-    return all(type(block) is Text and block.cache is None for block in blocks)

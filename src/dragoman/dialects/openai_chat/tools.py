@@ -288,6 +288,8 @@ def _write_function(tool: Tool, *, same_dialect: bool) -> Json:
 def _complete_schema(schema: Json | None) -> Json:
     if not schema:
         return EMPTY_SCHEMA
+    if next(iter(schema)) == "type" and "$schema" not in schema and type(schema.get("properties")) is dict:
+        return schema
     schema = {name: value for name, value in schema.items() if name != "$schema"}
     if schema.get("type", "object") == "object":
         schema = {"type": "object", **schema}
