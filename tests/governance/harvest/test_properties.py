@@ -70,7 +70,9 @@ def test_without_declared_tools_nothing_is_called(family: str, text: str) -> Non
     assert not any(isinstance(block, ToolCall) for block in reply.blocks)
 
 
-plain_texts = st.text(alphabet=st.characters(exclude_characters="<[{◁fHt`~(", codec="utf-8"), max_size=60)
+#: Characters with which a marker, a quotation or the text of another format can begin.
+FIRST_CHARACTERS = "".join({marker[0] for marker in MARKERS} | set("◁H~("))
+plain_texts = st.text(alphabet=st.characters(exclude_characters=FIRST_CHARACTERS, codec="utf-8"), max_size=60)
 
 
 @pytest.mark.rule("R82")
@@ -92,7 +94,7 @@ def test_text_without_markers_passes_unchanged_and_at_once(family: str, pieces: 
         come = "".join(pieces[:count])
         assert come.startswith(given_out)
         waiting = come[len(given_out) :]
-        # Only what may yet message out to be layout before a marker waits.
+        # Only line breaks wait: they may be the layout before a marker.
         assert not waiting.strip("\r\n") or not come.strip()
     for event in harvest.feed(BlockClosed(0)):
         given_out += event.text if isinstance(event, TextDelta) else ""
