@@ -27,9 +27,14 @@ UNTRACKED_FOLDERS = {
 # Written so that this file does not match itself. Recorded conversations have the home of an invented user.
 MACHINE_PATH = re.compile(r"(?<![\w.:/~-])/(?:root|work|home|tmp|Users)/(?!user\b)[\w.]")
 REGISTRY = re.compile(r"pypi[.]org|python" r"hosted[.]org|npm" r"js[.]org|file:" r"//", re.IGNORECASE)
-#: An exception from a check without a code and a reason in parentheses.
+#: An exception from a check, without a code or without a reason behind it.
 EXCUSE = re.compile(
-    r"# *(?:todo|fixme|noqa(?!: [A-Z]+\d+ \(\w)|type: *ignore(?!\[[\w-]+\]  # \w))", re.IGNORECASE
+    r"# *(?:todo|fixme|pragma|noqa(?!: [A-Z]+\d+(?:, [A-Z]+\d+)* \(\w)|type: *ignore(?!\[[\w, -]+\]  # \w))",
+    re.IGNORECASE,
+)
+#: A test that is left out, without a reason.
+SKIPPED = re.compile(
+    r"\bxfail\b|mark\.skip\b|skipif\((?!.*reason=)|importorskip\((?!.*reason=)|pytest\.skip\(\)"
 )
 
 
@@ -87,10 +92,34 @@ def test_no_file_mentions_a_package_registry() -> None:
     assert places_of(REGISTRY, PROJECT_FILES) == []
 
 
+def python_files() -> list[Path]:
+    return [path for path in PROJECT_FILES if path.suffix == ".py" and path != Path(__file__)]
+
+
 def test_an_exception_from_a_check_has_a_reason() -> None:
-    sources = [path for path in PROJECT_FILES if path.suffix == ".py" and path.is_relative_to(ROOT / "src")]
-    assert sources
-    assert places_of(EXCUSE, sources) == []
+    assert places_of(EXCUSE, python_files()) == []
+
+
+def test_a_test_is_left_out_only_for_a_reason() -> None:
+    assert places_of(SKIPPED, python_files()) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        (EXCUSE, "x = f()  # noqa"),
+        (EXCUSE, "x = f()  # noqa: S608"),
+        (EXCUSE, "x = f()  # type: ignore"),
+        (EXCUSE, "x = f()  # type: ignore[index]"),
+        (EXCUSE, "if x:  # pragma: no cover"),
+        (SKIPPED, "@pytest.mark.skip"),
+        (SKIPPED, "@pytest.mark.skipif(True)"),
+        (SKIPPED, "@pytest.mark.xfail"),
+        (SKIPPED, 'pytest.importorskip("mcp")'),
+    ],
+)
+def test_an_exception_without_a_reason_is_found(pattern: re.Pattern[str], line: str) -> None:
+    assert pattern.search(line)
 
 
 def test_every_source_folder_is_a_package() -> None:

@@ -15,6 +15,7 @@ from dragoman.accounts.limits import (
     Bucket,
     LimitRefusal,
     Limits,
+    Unit,
     find_period_start,
     list_budgets,
     list_rates,
@@ -142,7 +143,7 @@ class Gateways:
         self.killed = 0
 
     def _build(self, place: int) -> UsageLedger:
-        return UsageLedger(self.storages[place], self.storages[place].clock, self._policy)  # type: ignore[arg-type]
+        return UsageLedger(self.storages[place], self.storages[place].clock, self._policy)  # type: ignore[arg-type]  # it has what a ledger uses of a storage
 
     async def begin(self, place: int, tokens: int, cost: int = 0) -> bool:
         request = build_request(self.limits, tokens, cost, self.key)
@@ -280,9 +281,10 @@ def test_a_busy_key_needs_few_transactions(shared: StateBed) -> None:
             assert account.used["day"] == gateways.used
             assert account.reserved["day"] == Amount()
             # What a slice took from the limits per minute and did not use is given back.
-            for unit, spent in (("requests", 400), ("tokens", gateways.used.tokens)):
-                limit = dict(list_rates(limits))[unit]  # type: ignore[index]
-                assert account.buckets[unit].level >= limit - spent  # type: ignore[index]
+            spending: dict[Unit, int] = {"requests": 400, "tokens": gateways.used.tokens}
+            for unit, spent in spending.items():
+                limit = dict(list_rates(limits))[unit]
+                assert account.buckets[unit].level >= limit - spent
             await gateways.storages[0]._storage.close()
         # The key is busy from its twentieth request on.
         assert counts[0] < 100 < 400 <= counts[1]

@@ -152,7 +152,7 @@ retries = 0
             lambda transaction: client_keys.create_key(transaction, name, now, limits=limits, expires=expires)
         )
         for gateway in self.gateways:
-            await wait_until(lambda gateway=gateway: self._has_access(gateway, key))  # type: ignore[misc]
+            await wait_until(lambda gateway=gateway: self._has_access(gateway, key))  # type: ignore[misc]  # a default in a lambda
         return key
 
     async def revoke_everywhere(self, name: str, key: str) -> None:

@@ -85,7 +85,7 @@ class Scenario:
         finally:
             await asyncio.to_thread(start)
         for place in range(len(self.fleet.gateways)):
-            await wait_until(lambda place=place: self.fleet.can_check_budget(place, self.key, self.name))  # type: ignore[misc]
+            await wait_until(lambda place=place: self.fleet.can_check_budget(place, self.key, self.name))  # type: ignore[misc]  # a default in a lambda
 
     async def is_written(self) -> bool:
         """Whether the state has the usage of all replies, and reservations of the held requests alone."""

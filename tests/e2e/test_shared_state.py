@@ -229,7 +229,7 @@ def test_an_outage_refuses_only_budgets_and_loses_nothing(tmp_path: Path) -> Non
                 paced = await command(tmp_path, "keys", "create", "paced", "--rpm", "4")
                 gateways = (first, second)
                 for gateway in gateways:
-                    await until(lambda gateway=gateway: ask(session, gateway, limited), 200)  # type: ignore[misc]
+                    await until(lambda gateway=gateway: ask(session, gateway, limited), 200)  # type: ignore[misc]  # a default in a lambda
                     assert await ask(session, gateway, free) == 200
 
                 for stop, start in ((server.pause, server.resume), (server.stop, server.start)):

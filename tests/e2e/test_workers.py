@@ -177,7 +177,7 @@ def test_workers_are_restarted_one_after_the_other_without_a_dropped_stream(tmp_
                     finish.clear()
                     received = len(upstream.received)
                     streams = [asyncio.ensure_future(read_stream(gateway, session)) for _ in range(12)]
-                    await eventually(lambda received=received: len(upstream.received) == received + 12)  # type: ignore[misc]
+                    await eventually(lambda received=received: len(upstream.received) == received + 12)  # type: ignore[misc]  # a default in a lambda
                     os.kill(process, signal.SIGTERM)
                     await wait_until_closing(gateway, session, process)
                     assert not any(each.done() for each in streams)

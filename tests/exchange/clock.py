@@ -35,7 +35,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.now
 
-    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
+    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]  # typeshed: a method with more type variables
         """A thread takes no virtual time: the future is done when this returns."""
         future: asyncio.Future[T] = self.create_future()
         with ThreadPoolExecutor(1) as threads:

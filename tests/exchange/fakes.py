@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -182,7 +182,7 @@ class RememberingClient:
     def body(self) -> bytes:
         return b"".join(self.writes)
 
-    def json(self) -> dict[str, object]:
+    def json(self) -> dict[str, Any]:
         value = msgspec.json.decode(self.body)
         assert isinstance(value, dict)
         return value

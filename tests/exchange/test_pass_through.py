@@ -1,5 +1,7 @@
 """Which headers of a client are its own credential for a provider."""
 
+from typing import Any
+
 import pytest
 
 from dragoman.config.provider import Provider
@@ -18,8 +20,8 @@ HEADERS = {
 }
 
 
-def handle(**fields: object) -> ProviderHandle:
-    made = Provider(name="p", dialect="anthropic", base_url="https://api.example", **fields)  # type: ignore[arg-type]
+def handle(**fields: Any) -> ProviderHandle:
+    made = Provider(name="p", dialect="anthropic", base_url="https://api.example", **fields)
     return ProviderHandle(made, lambda provider: ScriptedUpstream())
 
 

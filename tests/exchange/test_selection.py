@@ -45,8 +45,8 @@ class Stage:
     """A gateway with rules over two scripted upstreams."""
 
     def __init__(self, rules: str, path: str = "dragoman.toml", *, stream: bool = True) -> None:
-        whole = {"headers": {"content-type": JSON}, "pieces": [CHAT_WHOLE]}
-        script = Script(pieces=CHAT_STREAM) if stream else Script(**whole)  # type: ignore[arg-type]
+        whole = Script(headers={"content-type": JSON}, pieces=[CHAT_WHOLE])
+        script = Script(pieces=CHAT_STREAM) if stream else whole
         self.upstreams = {name: ScriptedUpstream(script) for name in ("main", "side")}
         config = load(HEAD + rules, path, {})
         self.gateway = Gateway(config, upstreams=self.upstreams, clock=lambda: 1_800_000_000.5)

@@ -332,7 +332,7 @@ def test_the_client_gets_pings_while_a_tool_runs_and_a_run_ends_at_its_limit() -
 class Refusing(LookUp):
     """A tool that never applies."""
 
-    def offer(self, request: Request, target: TargetFacts) -> ToolOffer | None:  # type: ignore[override]
+    def offer(self, request: Request, target: TargetFacts) -> ToolOffer | None:  # type: ignore[override]  # never an offer
         return None
 
 

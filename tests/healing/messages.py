@@ -3,7 +3,7 @@
 The texts are those of the named servers, as their users report them; model names and numbers are examples.
 """
 
-# ruff: noqa: E501, RUF001
+# ruff: noqa: E501, RUF001 (messages as servers write them)
 
 from itertools import pairwise
 from typing import Any

@@ -267,7 +267,7 @@ def test_nothing_is_changed_against_the_configuration(values: Json, route: Json)
         bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat", **values)}, route=route)
         result = await bench.run_exchange(chat())
         assert len(upstream.calls) == 1
-        assert result.client.json()["error"]["message"] == NO_TEMPERATURE + PLACE  # type: ignore[index]
+        assert result.client.json()["error"]["message"] == NO_TEMPERATURE + PLACE
         assert not bench.gateway.learned.find(TARGET, ADDRESS)
 
     run(scenario())
@@ -399,7 +399,7 @@ def test_a_request_that_cannot_be_read_is_left_as_it_is() -> None:
         upstream = refuse("temperature")
         result = await build(upstream).run_exchange(chat(tools=5))
         assert result.client.status == 400
-        assert result.client.json()["error"]["message"] == NO_TEMPERATURE + PLACE  # type: ignore[index]
+        assert result.client.json()["error"]["message"] == NO_TEMPERATURE + PLACE
 
     run(scenario())
 

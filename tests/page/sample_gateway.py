@@ -103,7 +103,7 @@ class Model:
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
-        self.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[union-attr]
+        self.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[union-attr]  # it is set after `start`
         try:
             yield self
         finally:
@@ -125,8 +125,8 @@ class Model:
             await self.gate.wait()
         reason = "tool_calls" if say.call else "stop"
         await response.write(_write({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}))
-        usage = {"prompt_tokens": say.prompt, "completion_tokens": say.answer}
-        usage |= {"prompt_tokens_details": {"cached_tokens": say.cached}}  # type: ignore[dict-item]
+        usage: dict[str, object] = {"prompt_tokens": say.prompt, "completion_tokens": say.answer}
+        usage |= {"prompt_tokens_details": {"cached_tokens": say.cached}}
         await response.write(_write({"choices": [], "usage": usage}))
         await response.write(b"data: [DONE]\n\n")
         return response

@@ -209,7 +209,7 @@ def test_ten_thousand_turns_stay_usable(tmp_path: Path) -> None:
                 WITH RECURSIVE each(value) AS
                     (SELECT 2 UNION ALL SELECT value + 1 FROM each WHERE value < {count})
                 SELECT {copied}, details FROM turns, each WHERE turns.id = 1
-            """  # noqa: S608
+            """  # noqa: S608 (column names of our own)
             open_records(recorder.file, lambda connection: connection.execute(query))
             await show(tab, "#/session/long", "Turns, the latest first")
             # The latest turns come first; the others are added while the list is scrolled.

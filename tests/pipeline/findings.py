@@ -45,14 +45,14 @@ def find_calls(client: str, body: Json) -> list[tuple[str, object]]:
             calls = [each for each in value["content"] if each["type"] == "tool_use"]
             return [(str(each["name"]), each["input"]) for each in calls]
         case "openai_chat":
-            message: dict[str, list[dict[str, dict[str, str]]]] = value["choices"][0]["message"]  # type: ignore[assignment]
+            message: dict[str, list[dict[str, dict[str, str]]]] = value["choices"][0]["message"]  # type: ignore[assignment]  # narrowed by the dialect
             functions = [each["function"] for each in message["tool_calls"]]
             return [(each["name"], msgspec.json.decode(each["arguments"])) for each in functions]
         case "openai_responses":
             items = [each for each in value["output"] if each["type"] == "function_call"]
             return [(str(each["name"]), msgspec.json.decode(str(each["arguments"]))) for each in items]
         case _:
-            content: dict[str, list[dict[str, dict[str, object]]]] = value["candidates"][0]["content"]  # type: ignore[assignment]
+            content: dict[str, list[dict[str, dict[str, object]]]] = value["candidates"][0]["content"]  # type: ignore[assignment]  # narrowed by the dialect
             parts = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
             return [(str(each["name"]), each["args"]) for each in parts]
 

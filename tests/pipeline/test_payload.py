@@ -32,7 +32,7 @@ def read(value: object, path: str) -> object:
     """The value at a path, read independently of the editor."""
     for segment in path.split("."):
         try:
-            value = value[int(segment)] if isinstance(value, list) else value[segment]  # type: ignore[index]
+            value = value[int(segment)] if isinstance(value, list) else value[segment]  # type: ignore[index]  # any JSON
         except (KeyError, IndexError, TypeError, ValueError):
             return MISSING
     return value

@@ -53,8 +53,8 @@ async def start(folder: Path, level: str) -> tuple[asyncio.subprocess.Process, s
     assert process.stderr is not None
     async for line in process.stderr:
         if found := LISTENS.search(line):
-            break
-    return process, found[1].decode()  # type: ignore[index]
+            return process, found[1].decode()
+    raise AssertionError("the gateway ended before it served")
 
 
 async def ask(session: aiohttp.ClientSession, url: str, number: int, text: str) -> Seen:

@@ -218,12 +218,12 @@ def test_an_exported_session_is_imported_unchanged(recorded: RecordedGateway, tm
     for number in (1, 2, 3):
         ours, theirs = (
             recorded.read(read_turn, "session-1", number),
-            open_records(other, lambda connection, number=number: read_turn(connection, "last", number)),  # type: ignore[misc]
+            open_records(other, lambda connection, number=number: read_turn(connection, "last", number)),  # type: ignore[misc]  # a default in a lambda
         )
         for part in ("client_request", "upstream_request", "upstream_reply", "client_reply"):
             assert recorded.read(read_raw, ours["id"], part) == open_records(
                 other,
-                lambda connection, part=part, theirs=theirs: read_raw(connection, theirs["id"], part),  # type: ignore[misc]
+                lambda connection, part=part, theirs=theirs: read_raw(connection, theirs["id"], part),  # type: ignore[misc]  # a default in a lambda
             )
         assert {**ours, "id": 0} == {**theirs, "id": 0} | {
             name: ours[name] for name in ours.keys() - theirs.keys()

@@ -6,6 +6,7 @@ import sqlite3
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -33,15 +34,17 @@ from tests.exchange.fakes import Break, RememberingClient, Script
 from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
 from tests.records.recorded_gateway import CLAUDE, RecordedGateway, ask
 
+Result = TypeVar("Result")
+
 HELLO = [{"role": "user", "content": "hello"}]
 EVERYTHING = parse_filter("")
 
 
-def play(recorded: RecordedGateway, *steps: Callable[[], Awaitable[object]]) -> list[object]:
-    """Run the steps one after the other, and wait until everything is written."""
+def play(recorded: RecordedGateway, *actions: Callable[[], Awaitable[Result]]) -> list[Result]:
+    """Run the actions one after the other, and wait until everything is written."""
 
-    async def run() -> list[object]:
-        results = [await step() for step in steps]
+    async def run() -> list[Result]:
+        results = [await action() for action in actions]
         await asyncio.to_thread(recorded.recorder.close)
         return results
 
@@ -57,7 +60,7 @@ def test_a_turn_has_both_requests_and_both_replies_byte_for_byte(tmp_path: Path)
     assert recorded.read(read_raw, turn["id"], "client_request") == body
     assert recorded.read(read_raw, turn["id"], "upstream_request") == recorded.upstream.calls[0].body
     assert recorded.read(read_raw, turn["id"], "upstream_reply") == b"".join(CHAT_STREAM)
-    assert recorded.read(read_raw, turn["id"], "client_reply") == client.body  # type: ignore[attr-defined]
+    assert recorded.read(read_raw, turn["id"], "client_reply") == client.body
     assert (turn["agent"], turn["version"], turn["target"], turn["lane"]) == (
         "claude-code",
         "2.1.0",
@@ -92,7 +95,7 @@ def test_a_broken_reply_is_recorded_as_far_as_it_came(tmp_path: Path) -> None:
     (client,) = play(recorded, lambda: recorded.send(ask(HELLO)))
     turn = recorded.read(read_turn, "last", 1)
     assert turn["ending"] == "truncated"
-    assert recorded.read(read_raw, turn["id"], "client_reply") == client.body  # type: ignore[attr-defined]
+    assert recorded.read(read_raw, turn["id"], "client_reply") == client.body
 
 
 @pytest.mark.rule("R132")
@@ -227,7 +230,7 @@ def test_a_full_disk_loses_records_and_no_streams(tmp_path: Path) -> None:
     recorded = RecordedGateway(tmp_path)
     recorded.file.mkdir()
     clients = play(recorded, *[lambda: recorded.send(ask(HELLO))] * 3)
-    assert all(client.status == 200 and client.is_ended for client in clients)  # type: ignore[attr-defined]
+    assert all(client.status == 200 and client.is_ended for client in clients)
     status = recorded.recorder.status
     assert (status.written, status.lost) == (0, 3)
     assert "records.db" in status.error
@@ -237,7 +240,7 @@ def test_a_slow_disk_loses_records_and_no_streams(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(recorder_module, "MAX_WAITING", 4)
     monkeypatch.setattr(recorder_module, "MAX_DELAY", 0.05)
     recorded = RecordedGateway(tmp_path)
-    recorded.recorder._thread = object()  # type: ignore[assignment] # a thread that takes nothing
+    recorded.recorder._thread = object()  # type: ignore[assignment]  # a thread that takes nothing
 
     async def run() -> list[int]:
         return [(await recorded.send(ask(HELLO))).status for _ in range(5)]

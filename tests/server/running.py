@@ -85,7 +85,7 @@ class Got(msgspec.Struct, frozen=True):
     headers: dict[str, str]
     body: bytes
 
-    def json(self) -> dict[str, object]:
+    def json(self) -> dict[str, Any]:
         value = msgspec.json.decode(self.body)
         assert isinstance(value, dict)
         return value

@@ -89,7 +89,7 @@ def test_a_spent_budget_is_refused_in_the_form_that_claude_code_shows(holder: Ke
             got = await ask(gateway, key, "anthropic")
             reset = find_period_end("month", time.time())
             assert got.status == 429
-            assert got.json()["error"]["type"] == "billing_error"  # type: ignore[index]
+            assert got.json()["error"]["type"] == "billing_error"
             assert b"budget of 100 tokens per month" in got.body
             assert got.headers["x-should-retry"] == "false"
             assert 0 <= reset - time.time() - int(got.headers["retry-after"]) + 2 < 10

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -22,7 +23,7 @@ HELLO = {
 }
 
 
-async def get(gateway: Running, path: str, **query: str) -> dict[str, object]:
+async def get(gateway: Running, path: str, **query: str) -> dict[str, Any]:
     text = "&".join(f"{name}={quote(value)}" for name, value in query.items())
     got = await gateway.ask("GET", f"/admin/records{path}?{text}", headers=OPERATOR)
     assert got.status == 200, got.body
@@ -47,7 +48,7 @@ def test_a_query_gets_the_turns_that_have_ended(tmp_path: Path, monkeypatch: pyt
                 for count in (1, 2, 3):
                     assert (await gateway.ask("POST", "/v1/messages", HELLO, CLAUDE)).status == 200
                     session = await get(gateway, "/sessions/s1")
-                    assert len(session["list"]) == count  # type: ignore[arg-type]
+                    assert len(session["list"]) == count
 
     run(scenario)
 
@@ -64,9 +65,9 @@ def test_a_turn_is_listed_shown_explained_and_deleted(tmp_path: Path) -> None:
                 assert (await gateway.ask("POST", "/v1/messages", HELLO, CLAUDE)).status == 200
                 await written(gateway, 1)
                 listed = await get(gateway, "/sessions", filter="agent:claude-code")
-                assert [each["session"] for each in listed["sessions"]] == ["s1"]  # type: ignore[attr-defined]
+                assert [each["session"] for each in listed["sessions"]] == ["s1"]
                 session = await get(gateway, "/sessions/s1")
-                assert [turn["number"] for turn in session["list"]] == [1]  # type: ignore[attr-defined]
+                assert [turn["number"] for turn in session["list"]] == [1]
                 turn = await get(gateway, "/sessions/s1/turns/1")
                 assert (turn["status"], turn["lane"]) == (200, "translate")
                 for part in ("client_request", "upstream_request", "upstream_reply", "client_reply"):
@@ -75,11 +76,11 @@ def test_a_turn_is_listed_shown_explained_and_deleted(tmp_path: Path) -> None:
                 changes = await get(gateway, "/sessions/s1/turns/1/changes")
                 assert (changes["is_translated"], changes["problem"]) == (True, "")
                 cache = await get(gateway, "/sessions/s1/cache")
-                assert [turn["cause"] for turn in cache["turns"]] == ["short"]  # type: ignore[attr-defined]
+                assert [turn["cause"] for turn in cache["turns"]] == ["short"]
                 compared = await get(gateway, "/comparison", first="s1", second="s1")
-                assert (compared["divergence"], len(compared["pairs"])) == (None, 1)  # type: ignore[arg-type]
+                assert (compared["divergence"], len(compared["pairs"])) == (None, 1)
                 sums = await get(gateway, "/sums", by="agent")
-                assert sums["sums"][0]["turns"] == 1  # type: ignore[index]
+                assert sums["sums"][0]["turns"] == 1
                 assert (await get(gateway, "/now"))["exchanges"] == []
                 wrong = await gateway.ask("GET", "/admin/records/turns?filter=colour:x", headers=OPERATOR)
                 assert (wrong.status, b"there is no field colour" in wrong.body) == (400, True)
@@ -136,6 +137,6 @@ def test_a_gateway_without_state_records_nothing_and_reports_it() -> None:
             got = await gateway.ask("GET", "/admin/records/sessions", headers=OPERATOR)
             assert (got.status, b"no state folder" in got.body) == (404, True)
             status = (await gateway.ask("GET", "/admin/status", headers=OPERATOR)).json()
-            assert status["records"]["record"] == "off"  # type: ignore[index]
+            assert status["records"]["record"] == "off"
 
     run(scenario)

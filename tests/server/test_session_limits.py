@@ -37,7 +37,7 @@ def test_a_session_that_has_used_its_limit_is_stopped_with_a_final_error() -> No
             assert (await ask(gateway, "one")).status == 200
             got = await ask(gateway, "one")
             assert got.status == 400
-            assert got.json()["error"]["type"] == "policy_blocked"  # type: ignore[index]
+            assert got.json()["error"]["type"] == "policy_blocked"
             assert b"this session of claude-code has used" in got.body
             assert got.headers["x-should-retry"] == "false"
             assert (await ask(gateway, "two")).status == 200

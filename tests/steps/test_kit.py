@@ -89,7 +89,7 @@ MISTAKES: dict[str, TransformStep] = {
     "change_request raises ZeroDivisionError": RequestStep(
         lambda request: replace(request, max_tokens=1 // 0)
     ),
-    "change_request returns NoneType": RequestStep(lambda request: None),  # type: ignore[arg-type, return-value]
+    "change_request returns NoneType": RequestStep(lambda request: None),  # type: ignore[arg-type, return-value]  # the mistake
     "different requests for the same request": RequestStep(count),
     "a call without a result: call_1": RequestStep(without_results),
     "begins with other messages": RequestStep(first_last),

@@ -120,7 +120,7 @@ class Broken(TransformStep):
     def _fail(self, place: str, value: Request | None) -> Request:
         if place == self._place:
             raise KeyError("a part of the prompt")
-        return value  # type: ignore[return-value]
+        return value  # type: ignore[return-value]  # the mistake
 
 
 class BrokenStage:

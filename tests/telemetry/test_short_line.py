@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dragoman.telemetry.log import LOGGER, LogFormatter, set_detail, set_up_logging
+from dragoman.telemetry.log import LOGGER, LogDetail, LogFormatter, set_detail, set_up_logging
 from dragoman.telemetry.short_line import ShortLine
 
 FIELDS: dict[str, object] = {
@@ -92,12 +92,14 @@ class Terminal(io.StringIO):
         return True
 
 
-def log(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, detail: str, at: int = logging.INFO) -> str:
+def log(
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, detail: LogDetail, at: int = logging.INFO
+) -> str:
     before = LOGGER.handlers, LOGGER.level, LOGGER.propagate
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("NO_COLOR", "1")
     try:
-        set_detail(detail)  # type: ignore[arg-type]
+        set_detail(detail)
         set_up_logging("text")
         entry = logging.LogRecord(LOGGER.name, at, "", 0, "exchange", None, None)
         entry.fields = FIELDS

@@ -52,7 +52,7 @@ def test_a_missing_sdk_is_named_with_its_packages(tmp_path: Path, monkeypatch: p
 
 
 def test_a_missing_executable_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("claude_agent_sdk")
+    pytest.importorskip("claude_agent_sdk", reason="the extra claude-code is optional")
     refused = refusal(tmp_path, str(tmp_path / "nowhere"))
     assert (refused.status, refused.code) == (500, "claude_code_missing")
     assert refused.failure.kind == "misconfigured"
@@ -67,7 +67,7 @@ def test_nothing_of_the_sdk_is_imported_before_it_is_used() -> None:
 
 
 def test_a_state_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("claude_agent_sdk")
+    pytest.importorskip("claude_agent_sdk", reason="the extra claude-code is optional")
     (tmp_path / "claude-code").write_text("in the way")
     with pytest.raises(ConfigError) as refused:
         opened(tmp_path)
@@ -76,14 +76,14 @@ def test_a_state_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_a_conversation_without_a_word_of_the_user_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("claude_agent_sdk")
+    pytest.importorskip("claude_agent_sdk", reason="the extra claude-code is optional")
     body = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "And"}]}
     refused = refusal(tmp_path, body=msgspec.json.encode(body))
     assert (refused.status, refused.param) == (400, "messages")
 
 
 def test_an_executable_that_ends_at_once_is_reported_with_its_last_words(tmp_path: Path) -> None:
-    pytest.importorskip("claude_agent_sdk")
+    pytest.importorskip("claude_agent_sdk", reason="the extra claude-code is optional")
     executable = tmp_path / "claude"
     executable.write_text("#!/bin/sh\necho not today >&2\nexit 3\n", "ascii")
     executable.chmod(0o700)
@@ -97,7 +97,7 @@ def test_an_executable_that_ends_at_once_is_reported_with_its_last_words(tmp_pat
 
 @pytest.mark.rule("D11")
 def test_only_so_many_processes_start_at_the_same_time(tmp_path: Path) -> None:
-    pytest.importorskip("claude_agent_sdk")
+    pytest.importorskip("claude_agent_sdk", reason="the extra claude-code is optional")
     executable = tmp_path / "claude"
     log = tmp_path / "log.txt"
     executable.write_text(f"#!/bin/sh\necho + >> {log}\nsleep 0.2\necho - >> {log}\nexit 3\n", "ascii")

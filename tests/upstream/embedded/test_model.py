@@ -110,7 +110,7 @@ def test_it_writes_the_script_that_codex_wants_from_newer_models() -> None:
 
 def test_a_command_can_be_a_list_of_arguments() -> None:
     shell = function("shell", "command")
-    shell["function"]["parameters"]["properties"]["command"] = {"type": "array"}  # type: ignore[index]
+    shell["function"]["parameters"]["properties"]["command"] = {"type": "array"}  # type: ignore[index]  # nested objects
     assert calls(asked("run ls", tools=[shell])) == [("shell", {"command": ["bash", "-lc", "ls"]})]
 
 
