@@ -1,10 +1,14 @@
 """The repository keeps the promises it makes about itself."""
 
+import ast
+import io
 import re
 import shutil
 import socket
 import subprocess
+import tokenize
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +36,12 @@ EXCUSE = re.compile(
     r"# *(?:todo|fixme|pragma|noqa(?!: [A-Z]+\d+(?:, [A-Z]+\d+)* \(\w)|type: *ignore(?!\[[\w, -]+\]  # \w))",
     re.IGNORECASE,
 )
+#: Words for persons and for speech. Code sends, receives, names and reports.
+PERSONS = re.compile(
+    r"\b(?:told|said|saying|spoken|heard|hears|whoever|nobody|somebody|anybody|everybody|ought|thereby|stranger)\b",
+    re.IGNORECASE,
+)
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 #: A test that is left out, without a reason.
 SKIPPED = re.compile(
     r"\bxfail\b|mark\.skip\b|skipif\((?!.*reason=)|importorskip\((?!.*reason=)|pytest\.skip\(\)"
@@ -90,6 +100,32 @@ def test_no_package_of_another_project_is_in_the_repository() -> None:
 
 def test_no_file_mentions_a_package_registry() -> None:
     assert places_of(REGISTRY, PROJECT_FILES) == []
+
+
+def prose_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a page, or of the comments and docstrings of a source file."""
+    text = path.read_text("utf-8")
+    lines = list(enumerate(text.splitlines(), 1))
+    if path.suffix == ".md":
+        yield from lines
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            first = node.body[0]
+            yield from lines[first.lineno - 1 : first.end_lineno]
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def test_comments_docstrings_and_pages_describe_code_without_persons() -> None:
+    files = [*python_files(), *(path for path in PROJECT_FILES if path.suffix == ".md")]
+    assert [
+        f"{path.relative_to(ROOT)}:{number}: {found[0]}"
+        for path in files
+        for number, line in prose_of(path)
+        if (found := PERSONS.search(line))
+    ] == []
 
 
 def python_files() -> list[Path]:

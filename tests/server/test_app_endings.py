@@ -38,7 +38,7 @@ STREAM = (stream_head(), *(chunk(piece) for piece in CHAT_STREAM), LAST_CHUNK)
 
 @pytest.mark.rule("R126", "H83", "P58")
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
-# The server stops reading while it has a large part of a body that nobody has taken.
+# The server stops reading while it has a large part of a body that is not taken yet.
 @pytest.mark.parametrize("size", [1, 200_000])
 def test_a_client_that_leaves_ends_the_upstreams_work_at_once(path: str, size: int) -> None:
     async def scenario() -> None:

@@ -31,6 +31,6 @@ a spare; a history is replayed from a transcript) or `ClaudeSession.take` → `S
 reply is complete → `ClaudeSession.mark_idle`. While a session is parked, its calls wait in the MCP server
 (`PendingResults`), and the process stays alive.
 
-The caller's history is the only truth and a session is a cache of it: see docs/decisions/0009. The Agent SDK
+The caller's history is authoritative, and a session is a cache of it: see docs/decisions/0009. The Agent SDK
 is imported on the first request.
 """
