@@ -109,7 +109,7 @@ PROJECTS = {
 
 @pytest.mark.parametrize("agent", PROJECTS)
 def test_the_project_is_found_where_the_agent_names_it(agent: str) -> None:
-    assert Instructions(read(PROJECTS[agent])).project == "/src/shop"
+    assert Instructions(read(PROJECTS[agent]).messages).project == "/src/shop"
 
 
 #: Pieces of which texts are made that do and do not name a folder.
@@ -125,16 +125,20 @@ PIECES = (
 def test_the_fast_search_finds_what_the_pattern_finds(text: str) -> None:
     found = _PROJECT.search(text)
     wanted = found[1].strip().rstrip("/") if found else ""
-    assert Instructions(read(message("hi", system=text or "none"))).project == wanted
+    assert Instructions(read(message("hi", system=text or "none")).messages).project == wanted
 
 
 @pytest.mark.rule("R119")
 def test_a_marker_counts_only_in_instructions() -> None:
     markers = {"lead": ("hydra:lead",)}
     reminder = "<system-reminder>\n# claudeMd\n<!-- hydra:lead -->\n</system-reminder>"
-    assert Instructions(read(message("hi", system="you are hydra:lead"))).find_roles(markers) == {"lead"}
-    assert Instructions(read(message(reminder))).find_roles(markers) == {"lead"}
-    assert Instructions(read(message("I read hydra:lead somewhere"))).find_roles(markers) == frozenset()
+    assert Instructions(read(message("hi", system="you are hydra:lead")).messages).find_roles(markers) == {
+        "lead"
+    }
+    assert Instructions(read(message(reminder)).messages).find_roles(markers) == {"lead"}
+    assert (
+        Instructions(read(message("I read hydra:lead somewhere")).messages).find_roles(markers) == frozenset()
+    )
     result = {"type": "tool_result", "tool_use_id": "t", "content": reminder}
     call = {"type": "tool_use", "id": "t", "name": "Read", "input": {}}
     later = [
@@ -142,12 +146,12 @@ def test_a_marker_counts_only_in_instructions() -> None:
         {"role": "assistant", "content": [call]},
         {"role": "user", "content": [result, {"type": "text", "text": reminder}]},
     ]
-    assert Instructions(read({**message(""), "messages": later})).find_roles(markers) == frozenset()
+    assert Instructions(read({**message(""), "messages": later}).messages).find_roles(markers) == frozenset()
 
 
 def test_a_model_tag_counts_only_at_the_beginning_of_a_system_text() -> None:
     tag = "<CCR-SUBAGENT-MODEL>p,m</CCR-SUBAGENT-MODEL>"
     blocks = [{"type": "text", "text": "identity"}, {"type": "text", "text": f"{tag}You review."}]
-    assert Instructions(read(message("hi", system=blocks))).model_tag == (tag, "p,m")
-    assert Instructions(read(message("hi", system=f"first {tag}"))).model_tag == ("", "")
-    assert Instructions(read(message(tag))).model_tag == ("", "")
+    assert Instructions(read(message("hi", system=blocks)).messages).model_tag == (tag, "p,m")
+    assert Instructions(read(message("hi", system=f"first {tag}")).messages).model_tag == ("", "")
+    assert Instructions(read(message(tag)).messages).model_tag == ("", "")

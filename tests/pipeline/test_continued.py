@@ -361,7 +361,7 @@ class Forgery(RememberedHistories):
 
     def find(self, key: HistoryKey) -> TranslatedHistory | None:
         found = super().find(key)
-        if found is None:
+        if not isinstance(found, TranslatedHistory):
             return None
         end = msgspec.structs.replace(found.end, written=b'{"role":"user","content":"forged"}')
         return msgspec.structs.replace(found, end=end)

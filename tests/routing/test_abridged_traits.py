@@ -97,12 +97,15 @@ def test_a_generated_session_has_the_traits_of_its_whole_requests(
     compare_session(seed, source, target, agent)
 
 
+@pytest.mark.parametrize("is_forwarded", [False, True])
 @pytest.mark.parametrize("source", DIALECTS)
-def test_generated_sessions_are_abridged_and_have_all_kinds_of_traits(source: str) -> None:
-    target = "openai_chat" if source != "openai_chat" else "anthropic"
+def test_generated_sessions_are_abridged_and_have_all_kinds_of_traits(
+    source: str, is_forwarded: bool
+) -> None:
+    other = "openai_chat" if source != "openai_chat" else "anthropic"
     counts: Counter[str] = Counter()
     for seed in range(24):
-        counts += compare_session(seed, source, target, AGENTS[0])
+        counts += compare_session(seed, source, source if is_forwarded else other, AGENTS[0])
     assert counts["abridged"] > 0.3 * counts["requests"]
     for name in ("roles", "project", "tokens", "has_images", "tools", "called_tools", "request_class"):
         assert counts[name] > 0, name
@@ -143,3 +146,94 @@ def test_a_recorded_session_has_the_traits_of_its_whole_requests(
     member = HISTORY[source]
     for cut in (*cuts, len(body[member])):
         comparison.add(msgspec.json.encode({**body, member: body[member][:cut]}), target)
+
+
+def talk(count: int, *, mark: bool = False) -> list[dict[str, Any]]:
+    """The messages of a conversation with so many answers. `mark`: its last message has a cache mark."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": PADDING}]
+    for number in range(count):
+        messages += [
+            {"role": "assistant", "content": f"answer {number}"},
+            {"role": "user", "content": [{"type": "text", "text": f"prompt {number}"}]},
+        ]
+    if mark:
+        messages[-1]["content"][0]["cache_control"] = {"type": "ephemeral"}
+    return messages
+
+
+def encode(messages: list[dict[str, Any]], **members: Any) -> bytes:
+    return msgspec.json.encode({"model": "m", "max_tokens": 9, "messages": messages, **members})
+
+
+@pytest.mark.parametrize("target", ["anthropic", "openai_chat"])
+def test_moved_cache_marks_leave_most_of_a_conversation_known(target: str) -> None:
+    comparison = Comparison("anthropic", AGENTS[0])
+    for count in range(1, 8):
+        comparison.add(encode(talk(count, mark=True)), target)
+    assert comparison.counts["abridged"] >= 5
+
+
+def test_the_reminder_of_the_first_prompt_may_be_new() -> None:
+    comparison = Comparison("openai_chat", AGENTS[0])
+    call = {"id": "call_1", "type": "function", "function": {"name": "Read", "arguments": "{}"}}
+    begun: list[dict[str, Any]] = [
+        {"role": "assistant", "content": PADDING, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "done"},
+        {"role": "assistant", "content": "Done."},
+    ]
+    comparison.add(encode([*begun, {"role": "user", "content": "hi"}]), "openai_chat")
+    for marker in ("naïve", "nothing", "naïve"):
+        prompt = {"role": "user", "content": f"<system-reminder>{marker}"}
+        comparison.add(encode([*begun, prompt]), "openai_chat")
+    assert comparison.counts["roles"] == 2
+    assert comparison.counts["abridged"] == 3
+
+
+def test_the_same_history_with_another_system_prompt_has_other_traits() -> None:
+    comparison = Comparison("anthropic", AGENTS[0])
+    for number, system in enumerate(("naïve", "naïve", "other", "x = 1", "Working directory: /src/shop")):
+        comparison.add(encode(talk(2 + number), system=system), "anthropic")
+    assert comparison.counts["abridged"] == 4
+    assert comparison.counts["roles"] == 3
+    assert comparison.counts["project"] == 1
+
+
+@pytest.mark.parametrize("target", ["anthropic", "openai_chat"])
+def test_nothing_is_kept_for_rules_that_do_not_ask_for_the_body(target: str) -> None:
+    remembered = RememberedHistories(LIMIT)
+    own = OwnHistories(remembered, "caller")
+    provider = Provider(name="server", dialect=target, base_url="http://127.0.0.1:9")
+    for count in range(1, 5):
+        plan = start(encode(talk(count)), "anthropic", AGENTS[0], own)
+        traits = RequestTraits(plan, roles=ROLES, clock=datetime.now)
+        assert (traits.model, traits.identity.agent, traits.list_known()) == ("m", "claude-code", {})
+        plan.build_target_request(provider, "m")
+        plan.keep_history()
+    entries = [history for history, _ in remembered._entries.values()]
+    assert [history.end.kept for history in entries] == ([] if target == "anthropic" else [None])
+    # The first rule that asks for the body reads all of it, the next one only what is new.
+    found = []
+    for count in range(5, 8):
+        plan = start(encode(talk(count)), "anthropic", AGENTS[0], own)
+        found.append(plan.abridged is not None)
+        assert (
+            list_traits(plan)["tokens"]
+            == list_traits(start(plan.body, "anthropic", AGENTS[0], None))["tokens"]
+        )
+        plan.build_target_request(provider, "m")
+        plan.keep_history()
+    assert found == [False, True, True]
+
+
+def test_what_is_kept_for_rules_is_forgotten_with_its_conversation() -> None:
+    remembered = RememberedHistories(LIMIT)
+    for caller in range(3):
+        comparison = Comparison("anthropic", AGENTS[0])
+        comparison._own = OwnHistories(remembered, caller)
+        for count in range(1, 4):
+            comparison.add(encode(talk(count)), "anthropic")
+    assert len(remembered) == len(remembered._latest) == 3
+    remembered.resize(remembered.bytes - 1, checks=False)
+    assert len(remembered) == len(remembered._latest) == 2
+    remembered.resize(0, checks=False)
+    assert (len(remembered), len(remembered._latest), remembered.bytes) == (0, 0, 0)

@@ -13,6 +13,14 @@ agent is started is not known here: see `cli.agents`.
 """
 
 from dragoman.agents.identity import AGENTS, ClientIdentity, identify_client
-from dragoman.agents.request_classes import REQUEST_CLASSES, RequestClass, classify
+from dragoman.agents.request_classes import REQUEST_CLASSES, ClassifiedBody, RequestClass, classify
 
-__all__ = ["AGENTS", "REQUEST_CLASSES", "ClientIdentity", "RequestClass", "classify", "identify_client"]
+__all__ = [
+    "AGENTS",
+    "REQUEST_CLASSES",
+    "ClassifiedBody",
+    "ClientIdentity",
+    "RequestClass",
+    "classify",
+    "identify_client",
+]

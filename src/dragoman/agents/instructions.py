@@ -5,11 +5,11 @@ model may contain the same words, and must not decide where a request goes.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from dragoman.hub.blocks import Text
-from dragoman.hub.request import Request
+from dragoman.hub.request import Message
 
 #: Claude Code sends the text of CLAUDE.md in the first message of the user, inside this tag.
 REMINDER = "<system-reminder>"
@@ -35,10 +35,10 @@ _AROUND_HINT = 600
 _MODEL_TAG = re.compile(r"\s*(<(CCR-SUBAGENT-MODEL|DRAGOMAN-MODEL)>([^<>\n]{1,200})</\2>)")
 
 
-def list_instructions(request: Request) -> Iterator[str]:
+def list_instructions(messages: Iterable[Message]) -> Iterator[str]:
     """The system texts of a request, in order, with those that Claude Code puts before the first prompt."""
     has_seen_user = False
-    for message in request.messages:
+    for message in messages:
         if message.role in ("system", "developer"):
             yield from (block.text for block in message.blocks if isinstance(block, Text))
         elif message.role == "user" and not has_seen_user:
@@ -47,11 +47,13 @@ def list_instructions(request: Request) -> Iterator[str]:
             yield from (text for text in texts if text.lstrip().startswith(REMINDER))
 
 
-def find_last_user_text(request: Request) -> str:
-    """The last text of the user; empty if the last message of the user has none."""
-    message = next((message for message in reversed(request.messages) if message.role == "user"), None)
-    texts = [block.text for block in message.blocks if isinstance(block, Text)] if message else []
-    return texts[-1].strip() if texts else ""
+def find_last_user_text(messages: Sequence[Message]) -> str | None:
+    """The last text of the user; empty if the last message of the user has none; None without such one."""
+    for message in reversed(messages):
+        if message.role == "user":
+            texts = [block.text for block in message.blocks if type(block) is Text]
+            return texts[-1].strip() if texts else ""
+    return None
 
 
 def _search_project(text: str) -> str:
@@ -77,12 +79,12 @@ def _find_hints(text: str) -> Iterator[int]:
             del places[hint]
 
 
-def _list_first_user_texts(request: Request) -> Iterator[str]:
+def _list_first_user_texts(messages: Iterable[Message]) -> Iterator[str]:
     """The texts of the user before the model's first answer.
 
     Codex and Gemini CLI write the working folder there.
     """
-    for message in request.messages:
+    for message in messages:
         if message.role == "assistant":
             return
         if message.role == "user":
@@ -92,15 +94,12 @@ def _list_first_user_texts(request: Request) -> Iterator[str]:
 class Instructions:
     """The instructions of a request, and what was found in them: each search is made once."""
 
-    def __init__(self, request: Request) -> None:
-        self._texts = tuple(list_instructions(request))
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._texts = tuple(list_instructions(messages))
         #: Texts that name the project, although they are no instructions.
-        self._first_texts = tuple(_list_first_user_texts(request))
+        self._first_texts = tuple(_list_first_user_texts(messages))
         self._found: dict[tuple[str, ...], bool] = {}
-
-    def has_texts_of(self, other: "Instructions") -> bool:
-        """Whether every search finds the same in both."""
-        return self._texts == other._texts and self._first_texts == other._first_texts
+        self._roles: tuple[Mapping[str, tuple[str, ...]], frozenset[str]] | None = None
 
     def contains(self, words: tuple[str, ...]) -> bool:
         """Whether a text contains one of the words."""
@@ -111,7 +110,10 @@ class Instructions:
 
     def find_roles(self, markers: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
         """The roles whose markers the instructions contain. `markers` are the texts of each role."""
-        return frozenset(role for role, words in markers.items() if self.contains(words))
+        # A configuration has one such mapping, and it does not change.
+        if self._roles is None or self._roles[0] is not markers:
+            self._roles = markers, frozenset(role for role in markers if self.contains(markers[role]))
+        return self._roles[1]
 
     @cached_property
     def project(self) -> str:

@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 
 from dragoman.agents.identity import ClientIdentity
-from dragoman.agents.instructions import Instructions, find_last_user_text
-from dragoman.hub.request import Request, list_declared_tools
+from dragoman.agents.instructions import Instructions
+from dragoman.hub.request import OutputFormat
 
 #: `turn`: the user's work. `background`: any other work of the agent's own. `quota` and `warmup` are probes
 #: whose answer the agent does not read.
@@ -54,12 +54,6 @@ class ClassSign(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     #: A property of the JSON schema that the answer must match.
     output_property: str = ""
-
-    @property
-    def needs_body(self) -> bool:
-        """Whether a field needs the request's body, not only headers and model name."""
-        texts = (self.prompt, self.beginning, self.instructions, self.output_property)
-        return any(texts) or self.has_tools is not None or self.max_tokens is not None
 
 
 SIGNS: tuple[ClassSign, ...] = (
@@ -118,62 +112,61 @@ SIGNS: tuple[ClassSign, ...] = (
 )
 
 
+def _needs_body(sign: ClassSign) -> bool:
+    """Whether a field needs the request's body, not only headers and model name."""
+    texts = (sign.prompt, sign.beginning, sign.instructions, sign.output_property)
+    return any(texts) or sign.has_tools is not None or sign.max_tokens is not None
+
+
+#: The signs of each agent, and whether they need the body.
 _SIGNS_OF_AGENT = {
-    agent: tuple(sign for sign in SIGNS if sign.agent == agent)
+    agent: tuple((sign, _needs_body(sign)) for sign in SIGNS if sign.agent == agent)
     for agent in dict.fromkeys(sign.agent for sign in SIGNS)
 }
 
 
-def classify(
-    identity: ClientIdentity,
-    headers: Mapping[str, str],
-    model: str,
-    request: Request | None,
-    instructions: Instructions | None,
-) -> RequestClass:
-    """The class of a request. `instructions` are those of the request.
+class ClassifiedBody(msgspec.Struct, frozen=True):
+    """What is compared with the signs of the body."""
 
-    `request` is None if the body cannot be read: then only signs by header and model name can match.
+    max_tokens: int | None
+    output: OutputFormat | None
+    has_tools: bool
+    #: The last text of the user.
+    last_text: str
+    instructions: Instructions
+
+    def matches(self, sign: ClassSign) -> bool:
+        """Whether the body has all that the sign says about it. Cheap tests come first."""
+        if sign.max_tokens is not None and self.max_tokens != sign.max_tokens:
+            return False
+        if sign.has_tools is not None and sign.has_tools is not self.has_tools:
+            return False
+        if sign.prompt and sign.prompt != self.last_text:
+            return False
+        if sign.output_property and sign.output_property not in self._list_output_properties():
+            return False
+        if sign.beginning and sign.beginning not in self.last_text[: MAX_BEGINNING + len(sign.beginning)]:
+            return False
+        return not sign.instructions or self.instructions.contains(sign.instructions)
+
+    def _list_output_properties(self) -> Mapping[str, object]:
+        schema = self.output.schema if self.output else None
+        properties = schema.get("properties") if schema else None
+        return properties if isinstance(properties, dict) else {}
+
+
+def classify(
+    identity: ClientIdentity, headers: Mapping[str, str], model: str, body: ClassifiedBody | None
+) -> RequestClass:
+    """The class of a request.
+
+    `body` is None if the body cannot be read: then only signs by header and model name can match.
     """
-    for sign in _SIGNS_OF_AGENT.get(identity.agent, ()):
-        if _fits(sign, headers, model, request, instructions):
+    for sign, needs_body in _SIGNS_OF_AGENT.get(identity.agent, ()):
+        if sign.value is not None and not sign.value.search(headers.get(sign.header, "")):
+            continue
+        if sign.model is not None and not sign.model.search(model):
+            continue
+        if not needs_body or (body is not None and body.matches(sign)):
             return sign.name
     return "turn"
-
-
-def _fits(
-    sign: ClassSign,
-    headers: Mapping[str, str],
-    model: str,
-    request: Request | None,
-    instructions: Instructions | None,
-) -> bool:
-    if sign.value is not None and not sign.value.search(headers.get(sign.header, "")):
-        return False
-    if sign.model is not None and not sign.model.search(model):
-        return False
-    if not sign.needs_body:
-        return True
-    return request is not None and instructions is not None and _fits_body(sign, request, instructions)
-
-
-def _fits_body(sign: ClassSign, request: Request, instructions: Instructions) -> bool:
-    """Whether the request's body matches the sign. Cheap tests come first."""
-    if sign.max_tokens is not None and request.max_tokens != sign.max_tokens:
-        return False
-    if sign.output_property and sign.output_property not in _list_output_properties(request):
-        return False
-    if sign.has_tools is not None and sign.has_tools != any(list_declared_tools(request)):
-        return False
-    if sign.prompt or sign.beginning:
-        text = find_last_user_text(request)
-        end = MAX_BEGINNING + len(sign.beginning)
-        if (sign.prompt and sign.prompt != text) or sign.beginning not in text[:end]:
-            return False
-    return not sign.instructions or instructions.contains(sign.instructions)
-
-
-def _list_output_properties(request: Request) -> Mapping[str, object]:
-    schema = request.output.schema if request.output else None
-    properties = schema.get("properties") if schema else None
-    return properties if isinstance(properties, dict) else {}

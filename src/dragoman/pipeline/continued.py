@@ -36,12 +36,20 @@ from dragoman.pipeline.history import (
     SplitBody,
     TranslatedHistory,
     are_calls_answered,
+    find_section,
     has_mark,
     list_ids,
 )
 from dragoman.pipeline.kept_texts import KeptTexts
 from dragoman.pipeline.outline import outline_blocks, replace_history, strip_tools
-from dragoman.pipeline.reading import TOOLS, ContinuedReading, RequestSource, read_continued, read_remembered
+from dragoman.pipeline.reading import (
+    TOOLS,
+    AbridgedRequest,
+    ContinuedReading,
+    RequestSource,
+    read_continued,
+    read_remembered,
+)
 from dragoman.providers.profile import TargetFacts
 from dragoman.tokens.request import (
     SMALL_PROMPT,
@@ -80,10 +88,13 @@ def begin_history(
     request: Request,
     fitted: Request,
     losses: Sequence[Loss],
+    *,
+    with_texts: bool,
 ) -> TranslatedHistory | None:
     """What to remember of a request that was translated as a whole; None if it has nothing to remember.
 
     `request` and `fitted` are the whole request before and after `fit`, `losses` those of its translation.
+    `with_texts`: rules need `KeptTexts`.
     """
     facts = target.facts
     paths = ItemPaths(dialect_named(source.dialect).history.conversation)
@@ -98,7 +109,7 @@ def begin_history(
     items = request.messages[paths.find_message(request.messages, 0) :]
     sent = target.apply_contract(fitted)
     count = count_leading_messages(sent.messages)
-    begun = _Continuation(split, source, target, front, None)
+    begun = _Continuation(split, source, target, front, KeptTexts() if with_texts else None)
     fitted_messages = fitted.messages[count_leading_messages(fitted.messages) :]
     section = begun.remember(index, items, fitted_messages, sent, sent.messages[count:], losses)
     if section is None:
@@ -109,11 +120,13 @@ def begin_history(
     return TranslatedHistory(
         facts=facts,
         values=split.values,
+        tools=request.tools,
+        has_deferred_tools=any(tool.deferred for tool in request.tools),
         front=written,
         leading=items[: count_leading_messages(items)],
         choice=chosen.choice,
         end=section,
-        memo=ConversationMemo({find_tools_form(facts): written.sample}),
+        memo=ConversationMemo(),
     )
 
 
@@ -128,24 +141,26 @@ def continue_history(
     source: RequestSource,
     target: GovernedTarget,
     refit: Callable[[], Request],
-    known: ContinuedReading | None = None,
+    known: AbridgedRequest | None,
+    *,
+    with_texts: bool,
 ) -> ContinuedTranslation | None:
     """Translate a request with the remembered turns that it begins with; None if that is not possible.
 
     `refit` fits the whole request. It is called only if the model must be asked again within one reply.
-    `known`: what was read of the request before, behind these or other turns.
+    `known`: what rules have read of the request, with this history or another one.
     """
-    is_valid = history.values == split.values and history.facts == target.facts
-    section = history.find_section(split.items) if is_valid else None
-    if section is None:
+    if history.facts != target.facts:
         return None
     try:
-        if known is None or known.section is not section:
-            known = read_continued(history, section, split, source)
-        if known is None:
+        reading = known.reading if known and known.history is history else None
+        if reading is None:
+            section = find_section(history.end, split.items) if history.values == split.values else None
+            reading = read_continued(history, section, split, source) if section else None
+        if reading is None or (with_texts and reading.section.kept is None):
             return None
-        continuation = _Continuation(split, source, target, history.front.fitted, known)
-        return continuation.translate(history, known, refit)
+        front, kept = history.front.fitted, reading.section.kept
+        return _Continuation(split, source, target, front, kept, reading).translate(history, reading, refit)
     except (DragomanError, RecursionError):
         # The whole translation finds the same fault, and names the first one.
         return None
@@ -160,7 +175,8 @@ class _Continuation:
         source: RequestSource,
         target: GovernedTarget,
         front: FittedFront,
-        reading: ContinuedReading | None,
+        kept: KeptTexts | None,
+        reading: ContinuedReading | None = None,
     ) -> None:
         self._split = split
         self._source = source
@@ -169,18 +185,21 @@ class _Continuation:
         self._facts = target.facts
         self._paths = ItemPaths(self._dialect.history.conversation)
         self._front = front
-        self._section = reading.section if reading else None
-        self._chain = reading.chain if reading else []
-        self._ids = reading.ids if reading else frozenset[str]()
+        self._kept = kept
+        section = reading.section if reading else None
+        self._section = section if isinstance(section, HistorySection) else None
+        self._samples = reading.samples if reading else {}
+        self._chain = self._section.list_chain() if self._section else []
+        self._ids = frozenset[str]().union(*(each.ids for each in self._chain))
 
     def translate(
         self, history: TranslatedHistory, reading: ContinuedReading, refit: Callable[[], Request]
     ) -> ContinuedTranslation | None:
         losses, messages = Losses(reading.losses), reading.messages
+        if not self._front.covers(messages) or not self._ids.isdisjoint(list_ids(messages)):
+            return None
         asked = msgspec.structs.replace(
-            reading.request,
-            tools=history.front.tools,
-            messages=(*reading.system, PLACEHOLDER, *messages),
+            reading.request, tools=history.tools, messages=(*reading.system, PLACEHOLDER, *messages)
         )
         check_rules(asked, self._dialect.request_rules)
         chosen = self._target.choose(asked)
@@ -191,7 +210,7 @@ class _Continuation:
         count = self._find_placeholder(fitted.messages)
         if count < 0 or not self._ids.isdisjoint(list_ids(fitted.messages[count + 1 :])):
             return None
-        written = self._write(history, asked, messages, fitted, count, losses)
+        written = self._write(history, asked, reading, fitted, count, losses)
         if written is None or self._target.is_idle:
             return written
         governed = self._govern(history, written.outline, asked, chosen, messages, fitted, refit)
@@ -241,11 +260,12 @@ class _Continuation:
         self,
         history: TranslatedHistory,
         asked: Request,
-        messages: Sequence[Message],
+        reading: ContinuedReading,
         fitted: Request,
         count: int,
         losses: Losses,
     ) -> ContinuedTranslation | None:
+        messages = reading.messages
         fitted_messages = fitted.messages[count + 1 :]
         sent = self._target.apply_contract(fitted)
         leading = count_leading_messages(sent.messages)
@@ -273,7 +293,7 @@ class _Continuation:
             body=body,
             losses=all_losses.as_tuple(),
             outline=self._outline(asked, front, messages),
-            sample=self._join_samples(front, end, messages),
+            sample=self._join_samples(history, front, end, reading),
             history=msgspec.structs.replace(history, front=front, end=end),
         )
 
@@ -315,7 +335,6 @@ class _Continuation:
                 own.add(loss.path, loss.reason)
         first = self._section.count if self._section else 0
         before = self._section.sample if self._section else PromptSample()
-        kept = self._section.kept if self._section else KeptTexts()
         items = self._split.items[first:index]
         size = sum(map(len, items)) + len(written) + OVERHEAD * (1 + len(items))
         spoken = closed[count_leading_messages(closed) :] if self._section is None else closed
@@ -328,8 +347,8 @@ class _Continuation:
             ids=frozenset((*list_ids(closed), *list_ids(fitted_closed))),
             losses=own.as_tuple(),
             size=size + (self._section.size if self._section else 0),
-            sample=before + sample_messages(spoken, before.length),
-            kept=kept.extend(spoken),
+            sample=self._samples.get(position) or before + sample_messages(spoken, before.length),
+            kept=None if self._kept is None else self._kept.extend(spoken),
         )
 
     def _is_closed(self, messages: Sequence[Message]) -> bool:
@@ -360,15 +379,17 @@ class _Continuation:
         return replace_history(asked, front.outline_tools, (*calls, *outline_blocks(messages)))
 
     def _join_samples(
-        self, front: Front, end: HistorySection, messages: Sequence[Message]
+        self, history: TranslatedHistory, front: Front, end: HistorySection, reading: ContinuedReading
     ) -> PromptSample | None:
         """The token sample of the whole prompt, joined from remembered and new parts.
 
         None if tools are deferred, or if the prompt is so small that all of it is sampled.
         """
-        if any(tool.deferred for tool in front.tools):
+        if history.has_deferred_tools:
             return None
-        following = messages[self._paths.find_message(messages, end.count) :]
-        sample = front.sample + front.system_sample + end.sample
-        sample += sample_messages(following, end.sample.length)
+        spoken = reading.samples.get(len(reading.messages))
+        if spoken is None:
+            following = reading.messages[self._paths.find_message(reading.messages, end.count) :]
+            spoken = end.sample + sample_messages(following, end.sample.length)
+        sample = front.sample + front.system_sample + spoken
         return sample if sample.length > SMALL_PROMPT else None

@@ -30,10 +30,8 @@ _MARKED_PLACEHOLDER = Message(role="user", blocks=(Text(text=_NAME, cache=CacheM
 
 
 class Front(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Everything of a request but its conversation: as it was read, fitted and written."""
+    """Everything of a request but its conversation: as it was fitted and written."""
 
-    #: The tools as they were read.
-    tools: tuple[Tool, ...]
     outline_tools: tuple[Tool, ...]
     fitted: FittedFront
     #: The fitted request; of the messages, the leading instructions and a placeholder.
@@ -78,7 +76,6 @@ class FrontWriter:
             return None
         head, tail, losses = written
         return Front(
-            tools=request.tools,
             outline_tools=strip_tools(request.tools),
             fitted=front,
             request=plain,

@@ -7,16 +7,17 @@ again with every request, so a `TranslatedHistory` has the translation of all bu
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import Self, TypeVar
 
 import msgspec
 
 from dragoman.agents.instructions import Instructions
 from dragoman.dialects.forwarding import Members
 from dragoman.dialects.interfaces import HistoryFields
-from dragoman.hub.blocks import AnyBlock, HostedCall, HostedResult, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, HostedCall, HostedResult, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Loss
 from dragoman.hub.request import Message, ToolChoice
-from dragoman.pipeline.front import Front
+from dragoman.pipeline.front import TOOL_FACTOR, Front
 from dragoman.pipeline.kept_texts import KeptTexts
 from dragoman.providers.profile import TargetFacts
 from dragoman.tokens.request import PromptSample
@@ -38,6 +39,8 @@ class SplitBody(msgspec.Struct, frozen=True):
     #: The names and values of the members that the translation of the history depends on.
     names: tuple[str, ...]
     values: tuple[bytes, ...]
+    #: The names and lengths of these.
+    lengths: tuple[tuple[str, int], ...]
 
 
 def split_body(members: Members, fields: HistoryFields) -> SplitBody | None:
@@ -48,34 +51,29 @@ def split_body(members: Members, fields: HistoryFields) -> SplitBody | None:
         return None
     rest = {name: raw for name, raw in members.items() if name != fields.conversation}
     names = tuple(name for name in rest if name not in fields.independent)
-    return SplitBody(rest, tuple(map(bytes, items)), names, tuple(bytes(rest[name]) for name in names))
+    values = tuple([bytes(rest[name]) for name in names])
+    lengths = tuple(zip(names, map(len, values), strict=True))
+    return SplitBody(rest, tuple(map(bytes, items)), names, values, lengths)
 
 
-class HistorySection(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class ReadSection(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One remembered section of a conversation: some past turns, linked to the section before."""
 
-    before: "HistorySection | None"
+    before: "Self | None"
     #: The client's items, and their number including those before.
     items: tuple[bytes, ...]
     count: int
-    #: The items for the target, as JSON without the brackets.
-    written: bytes
-    #: The calls, as the outline of a request has them.
-    calls: tuple[AnyBlock, ...]
-    #: The ids of all calls and results: the client's and the target's.
-    ids: frozenset[str]
-    losses: tuple[Loss, ...]
     #: The sample for token estimates, including the sections before.
     sample: PromptSample
-    #: The texts for rules, including the sections before.
-    kept: KeptTexts
+    #: What rules need of the messages, including the sections before. None: no rule asked for the body.
+    kept: KeptTexts | None
     #: The bytes in memory, including the sections before.
     size: int
 
-    def list_chain(self) -> "list[HistorySection]":
+    def list_chain(self) -> "list[Self]":
         """All sections from the first to this one."""
-        chain: list[HistorySection] = []
-        section: HistorySection | None = self
+        chain: list[Self] = []
+        section: Self | None = self
         while section is not None:
             chain.append(section)
             section = section.before
@@ -83,47 +81,81 @@ class HistorySection(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return chain
 
 
+class HistorySection(ReadSection, frozen=True, kw_only=True, eq=False):
+    """One remembered section of a translated conversation."""
+
+    #: The ids of all calls and results: the client's and the target's.
+    ids: frozenset[str]
+    #: The items for the target, as JSON without the brackets.
+    written: bytes
+    #: The calls, as the outline of a request has them.
+    calls: tuple[AnyBlock, ...]
+    losses: tuple[Loss, ...]
+
+
 class ConversationMemo:
-    """What was computed from the front of a conversation for rules. Later requests need the same."""
+    """What was computed for rules from a conversation's beginning. Later requests need the same."""
 
-    def __init__(self, samples: dict[ToolsForm, PromptSample]) -> None:
-        #: The samples of the settings and tools.
-        self.samples = samples
-        self.instructions: Instructions | None = None
+    def __init__(self) -> None:
+        #: The last system prompts, and the sample of these, the settings and the tools.
+        self.samples: dict[ToolsForm, tuple[tuple[Message, ...], PromptSample]] = {}
+        self.wants_web_search: bool | None = None
+        #: The messages with instructions, and what was found in these.
+        self.instructions: tuple[tuple[Message, ...], Instructions] | None = None
 
 
-class TranslatedHistory(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What is remembered of one conversation with one target.
+Section = TypeVar("Section", bound=ReadSection)
 
-    It is valid for requests with the same facts and values (`SplitBody.values`).
+
+def find_section(end: Section, items: Sequence[bytes]) -> Section | None:
+    """The last section up to `end` whose items are the same, and at least one item follows; None: none is."""
+    found: Section | None = None
+    start = 0
+    for section in end.list_chain():
+        if section.count >= len(items) or tuple(items[start : section.count]) != section.items:
+            break
+        found, start = section, section.count
+    return found
+
+
+class ReadHistory(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What is remembered of one conversation as it was read.
+
+    It is valid for requests with the same values (`SplitBody.values`).
     """
 
-    facts: TargetFacts
     values: tuple[bytes, ...]
-    front: Front
-    #: The instructions at the beginning of the items, as they were read.
+    #: The tools, and whether some are deferred: then the conversation decides which of them count.
+    tools: tuple[Tool, ...]
+    has_deferred_tools: bool
+    #: The instructions at the beginning of the items.
     leading: tuple[Message, ...]
-    #: The tool choice before the fit, and the exit tool (`ToolChoiceResult.choice`).
-    choice: tuple[ToolChoice | None, str]
-    end: HistorySection
+    end: ReadSection
     memo: ConversationMemo
-
-    def find_section(self, items: Sequence[bytes]) -> HistorySection | None:
-        """The last remembered section up to which `items` are the same, and at least one item follows.
-
-        None if there is none.
-        """
-        found: HistorySection | None = None
-        start = 0
-        for section in self.end.list_chain():
-            if section.count >= len(items) or tuple(items[start : section.count]) != section.items:
-                break
-            found, start = section, section.count
-        return found
 
     @property
     def size(self) -> int:
-        return self.front.size + sum(map(len, self.values)) + self.end.size + self.end.kept.size
+        """The bytes in memory."""
+        return (1 + TOOL_FACTOR) * sum(map(len, self.values)) + self.conversation_size
+
+    @property
+    def conversation_size(self) -> int:
+        kept = self.end.kept
+        return self.end.size + (kept.size if kept else 0)
+
+
+class TranslatedHistory(ReadHistory, frozen=True, kw_only=True, eq=False):
+    """What is remembered of one conversation with one target. It is valid for the same facts."""
+
+    facts: TargetFacts
+    front: Front
+    #: The tool choice before the fit, and the exit tool (`ToolChoiceResult.choice`).
+    choice: tuple[ToolChoice | None, str]
+    end: HistorySection
+
+    @property
+    def size(self) -> int:
+        return self.front.size + sum(map(len, self.values)) + self.conversation_size
 
 
 class ItemPaths:
@@ -146,20 +178,36 @@ class ItemPaths:
         request, and the marks of a request are one loss.
         """
         count = OPEN_MARKED_TURNS if facts.caching == "breakpoints" else OPEN_TURNS
-        starts = [
-            self.find_index(before.at) + 1
-            for before, message in pairwise(messages)
-            if message.role == "assistant" and before.role != "assistant"
-        ]
-        closable = starts[: len(starts) - count + 1]
+        starts = self._list_starts(messages)
+        return max(self._select_unmarked(starts[: len(starts) - count + 1], messages), default=0)
+
+    def list_ends(self, messages: Sequence[Message], count: int) -> list[int]:
+        """The indexes before which a section that is only read may end. `count`: the number of all items."""
+        return self._select_unmarked([*self._list_starts(messages), count], messages)
+
+    def _list_starts(self, messages: Sequence[Message]) -> list[int]:
+        """The indexes of the items with which answers begin, but for the first message."""
+        return [self.find_index(messages[at - 1].at) + 1 for at in list_answers(messages)]
+
+    def _select_unmarked(self, indexes: Sequence[int], messages: Sequence[Message]) -> list[int]:
+        """Those of the indexes that have no cache mark before them."""
         marked = (self.find_index(message.at) for message in messages if has_mark((message,)))
         first_mark = next((index for index in marked if index >= 0), None)
-        return max((at for at in closable if first_mark is None or at <= first_mark), default=0)
+        return [at for at in indexes if first_mark is None or at <= first_mark]
 
     def find_message(self, messages: Sequence[Message], index: int) -> int:
         """The position of the first message that comes from this item or a later one."""
         positions = (at for at, message in enumerate(messages) if self.find_index(message.at) >= index)
         return next(positions, len(messages))
+
+
+def list_answers(messages: Sequence[Message]) -> list[int]:
+    """The positions at which answers begin, but for the first message."""
+    return [
+        at
+        for at, (before, message) in enumerate(pairwise(messages), start=1)
+        if message.role == "assistant" and before.role != "assistant"
+    ]
 
 
 def list_ids(messages: Iterable[Message]) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """`KeptTexts`: the texts of remembered messages that rules can ask about. Everything here is pure."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
+from dragoman.agents.instructions import find_last_user_text
 from dragoman.hub.blocks import Text
 from dragoman.hub.request import Message, has_image
 from dragoman.tokens.request import SYSTEM_ROLES
@@ -20,32 +21,29 @@ class KeptTexts(msgspec.Struct, frozen=True, eq=False):
     #: The last message of the user, with only its texts.
     last_user: Message | None = None
     has_images: bool = False
-    #: The characters of the texts.
-    size: int = 0
 
-    def extend(self, following: Iterable[Message]) -> "KeptTexts":
+    def extend(self, following: Sequence[Message]) -> "KeptTexts":
         """What is kept if these messages follow."""
-        messages, last_user, has_images = list(self.messages), self.last_user, self.has_images
-        roles = {message.role for message in messages}
+        messages, last_user = self.messages, self.last_user
+        is_opening = not _SPEAKERS.issubset([message.role for message in messages])
         for message in following:
-            has_images = has_images or has_image(message)
-            is_opening = not roles >= _SPEAKERS
-            if not is_opening and message.role not in ("user", *SYSTEM_ROLES):
-                continue
-            texts = tuple(block for block in message.blocks if isinstance(block, Text))
-            shortened = msgspec.structs.replace(message, blocks=texts, extras={})
-            if message.role == "user":
-                last_user = shortened
-            if is_opening or message.role in SYSTEM_ROLES:
-                messages.append(shortened)
-                roles.add(message.role)
-        known = [*messages, last_user] if last_user else messages
-        size = sum(len(block.text) for each in known for block in each.blocks if isinstance(block, Text))
-        return KeptTexts(tuple(messages), last_user, has_images, size)
+            is_kept = is_opening or message.role in SYSTEM_ROLES
+            if is_kept or message.role == "user":
+                texts = tuple(block for block in message.blocks if type(block) is Text)
+                shortened = Message(role=message.role, blocks=texts, at=message.at)
+                last_user = shortened if message.role == "user" else last_user
+            if is_kept:
+                messages = (*messages, shortened)
+                is_opening = not _SPEAKERS.issubset([each.role for each in messages])
+        has_images = self.has_images or any(map(has_image, following))
+        return KeptTexts(messages, last_user, has_images)
 
-    def list_messages(self) -> tuple[Message, ...]:
-        """The kept messages in their order. The last one of the user comes last."""
-        last = self.last_user
-        if last is None or any(message is last for message in self.messages):
-            return self.messages
-        return (*self.messages, last)
+    @property
+    def size(self) -> int:
+        """The characters of the texts."""
+        known = (*self.messages, self.last_user) if self.last_user else self.messages
+        return sum(len(block.text) for each in known for block in each.blocks if type(block) is Text)
+
+    def find_last_user_text(self) -> str | None:
+        """The last text of the user; None if the user has sent no message."""
+        return find_last_user_text((self.last_user,)) if self.last_user else None

@@ -25,10 +25,10 @@ from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request, find_first_text
 from dragoman.pipeline.bodies import read_object
 from dragoman.pipeline.governance import find_governed_target, govern_request
-from dragoman.pipeline.reading import AbridgedRequest, RequestSource
+from dragoman.pipeline.reading import AbridgedRequest
 from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.remembered import OwnHistories
-from dragoman.pipeline.reuse import BodyParts, HistoryReuse, OpenConversation, sort_losses
+from dragoman.pipeline.reuse import BodyParts, HistoryReuse, sort_losses
 from dragoman.pipeline.rounds import ReplySteps, RequestTools
 from dragoman.pipeline.search import refuse_lost_search
 from dragoman.pipeline.target_provider import TargetProvider
@@ -92,7 +92,7 @@ class RequestPlan:
         self._request: Request | None = None
         self._error: DragomanError | None = None
         self._samples: dict[ToolsForm, PromptSample] = {}
-        self._parts = BodyParts(body)
+        self._parts = BodyParts(body, metadata.dialect, metadata.model, stream=metadata.stream)
         self.read_losses = Losses()
         #: The client's stream must not contain the usage, which the gateway asks the upstream for.
         self.hides_usage = False
@@ -106,18 +106,12 @@ class RequestPlan:
         """Find the model and `stream` in the body. Call it once, first. Raises if the body is invalid."""
         if self.metadata.is_peeked:
             return
-        members = self._split_body().members
+        members = self._parts.split()
         peeked = None if members is None else self.dialect.forwarding.peek(members)
         if peeked is not None:
             self.model, self.stream, self.hides_usage = peeked.model, peeked.stream, peeked.hides_usage
         elif not self.metadata.model:
             self.model, self.stream = self.request.model, self.request.stream
-
-    def _split_body(self) -> BodyParts:
-        """The parts of the body, as it is now."""
-        if self._parts.body is not self.body:
-            self._parts = BodyParts(self.body)
-        return self._parts
 
     @property
     def request(self) -> Request:
@@ -137,14 +131,9 @@ class RequestPlan:
 
     @property
     def abridged(self) -> AbridgedRequest | None:
-        """The request without its remembered messages; None if it is, or must be, read as a whole."""
-        is_read = self._request is not None or self._error is not None
-        conversation = None if is_read else self._open_conversation()
-        return conversation.abridged if conversation else None
-
-    def _open_conversation(self) -> OpenConversation | None:
-        source = RequestSource(self.metadata.dialect, self.metadata.model, self.metadata.stream)
-        return self._split_body().open_conversation(self.histories, source)
+        """The request without its remembered messages, for rules; None if it must be read as a whole."""
+        conversation = self._parts.open_conversation(self.histories)
+        return conversation.abridge() if conversation else None
 
     def rewrite(self, change: Callable[[Request], Request]) -> None:
         """Change the request before it is built for targets. A body that cannot be read stays as it is."""
@@ -155,9 +144,14 @@ class RequestPlan:
         changed = change(request)
         if changed is not request:
             facts = build_target_facts(Profile(dialect=self.metadata.dialect), self.metadata.dialect)
-            self.body = encode(self.dialect.write_request(changed, facts, Losses()))
+            self._set_body(encode(self.dialect.write_request(changed, facts, Losses())))
             self._request = None
             self._samples.clear()
+
+    def _set_body(self, body: bytes) -> None:
+        url = self.metadata
+        self.body = body
+        self._parts = BodyParts(body, url.dialect, url.model, stream=url.stream)
 
     @property
     def is_unreadable(self) -> bool:
@@ -166,7 +160,7 @@ class RequestPlan:
 
     def remove_text(self, text: str) -> None:
         """Remove a text of plain characters from the body, everywhere. It is read anew when it is needed."""
-        self.body = self.body.replace(encode(text)[1:-1], b"")
+        self._set_body(self.body.replace(encode(text)[1:-1], b""))
         self._request = self._error = None
         self._samples.clear()
         self.read_losses = Losses()
@@ -188,8 +182,9 @@ class RequestPlan:
         form = OVERHEADS[tokenizer].tools_as
         sample = self._samples.get(form)
         if sample is None:
-            sample = self.abridged.sample(form) if self.abridged else None
-            self._samples[form] = sample = sample or sample_request(self.request, form)
+            abridged = self.abridged
+            sample = (abridged.sample(form) if abridged else None) or sample_request(self.request, form)
+            self._samples[form] = sample
         return sample.estimate(tokenizer)
 
     def build_target_request(
@@ -223,7 +218,7 @@ class RequestPlan:
         )
         can_reuse = not is_same_dialect and tools is None and edit is None and not refused_seals
         settings = None if is_idle else governance
-        self._reuse = reuse = self._find_reuse(settings, provider, model) if can_reuse else None
+        self._reuse = reuse = self._find_reuse(settings, provider, model, can_reuse=can_reuse)
         if reuse is not None:
             build = partial(reuse.build_target_request, self, provider, model, report=report, timer=timer)
             if continued := build(steps=steps, strict=strict):
@@ -254,9 +249,14 @@ class RequestPlan:
         return TargetRequest(self, provider, model, body, lane, facts=facts, losses=lost)
 
     def _find_reuse(
-        self, governance: Governance | None, provider: TargetProvider, model: str
+        self, governance: Governance | None, provider: TargetProvider, model: str, *, can_reuse: bool
     ) -> HistoryReuse | None:
-        conversation = self._open_conversation()
+        """The reuse of translated history. Without it, what rules need of the next request is noted."""
+        if not can_reuse:
+            if self._parts.conversation is not None:
+                self._parts.conversation.learn(self._request)
+            return None
+        conversation = self._parts.open_conversation(self.histories)
         return conversation.find_reuse(governance, provider.build_profile(model)) if conversation else None
 
     def keep_sample(self, form: ToolsForm, sample: PromptSample) -> None:
@@ -274,6 +274,8 @@ class RequestPlan:
         if self._reuse is not None:
             self._reuse.keep()
             self._reuse = None
+        elif self._parts.conversation is not None:
+            self._parts.conversation.keep()
 
     def _apply_tools(
         self,
@@ -369,7 +371,7 @@ class RequestPlan:
         """Put the target's model name into the client's bytes. Returns them and the lane."""
         if model == self.model:
             return self._request_usage(self.body, facts), "forward"
-        body = self.dialect.forwarding.rename_model(self.body, model, self._split_body().members)
+        body = self.dialect.forwarding.rename_model(self.body, model, self._parts.split())
         return self._request_usage(body, facts), "patch"
 
     def write(self, fitted: Request, facts: TargetFacts, losses: Losses) -> bytes:
@@ -385,8 +387,7 @@ class RequestPlan:
 
     def release(self) -> None:
         """Free the body and the conversation. Called when the reply has begun: no other target follows."""
-        self.body = b""
-        self._parts = BodyParts(b"")
+        self._set_body(b"")
         self._request = None
 
     def write_failure(self, failure: Failure) -> Frames:

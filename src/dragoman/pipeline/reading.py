@@ -1,7 +1,8 @@
-"""Reads a request that continues a conversation, without its remembered steps.
+"""Reads a request that continues a conversation, without its remembered turns.
 
 `read_continued` reads the settings and the new messages. `AbridgedRequest` adds what is remembered of the
-other messages, so that rules get the same answers as from the whole request.
+other messages, so that rules get the same answers as from the whole request. A conversation that is not
+translated is remembered by `begin_reading` and `extend_reading`, as soon as rules have asked for its body.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,15 +12,35 @@ import msgspec
 from dragoman.agents.instructions import Instructions
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.registry import dialect_named
+from dragoman.hub.blocks import Media, Opaque, ToolDeclarations
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Message, Request, has_image
-from dragoman.pipeline.history import HistorySection, ItemPaths, SplitBody, TranslatedHistory, list_ids
-from dragoman.tokens.request import SMALL_PROMPT, PromptSample, sample_front, sample_messages
+from dragoman.hub.request import Message, Request, find_block_kinds, has_image
+from dragoman.pipeline.front import OVERHEAD
+from dragoman.pipeline.history import (
+    ConversationMemo,
+    ItemPaths,
+    ReadHistory,
+    ReadSection,
+    SplitBody,
+    find_section,
+    list_answers,
+)
+from dragoman.pipeline.kept_texts import KeptTexts
+from dragoman.tokens.request import (
+    SMALL_PROMPT,
+    SYSTEM_ROLES,
+    PromptSample,
+    count_leading_messages,
+    sample_front,
+    sample_messages,
+)
 from dragoman.tokens.tokenizers import ToolsForm
 from dragoman.wire.fields import ArrayTail, decode
 
 TOOLS = "tools"
+#: So many of the last places where a section may end are ends of one, when a conversation is first read.
+SEPARATE_ENDS = 3
 
 
 class RequestSource(msgspec.Struct, frozen=True):
@@ -31,42 +52,49 @@ class RequestSource(msgspec.Struct, frozen=True):
 
 
 class ContinuedReading(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A request without its tools and remembered steps."""
+    """A request without its tools and remembered turns."""
 
-    section: HistorySection
-    chain: list[HistorySection]
-    #: The ids of all calls and results of the remembered steps.
-    ids: frozenset[str]
+    #: The last remembered section that the request begins with.
+    section: ReadSection
     #: The settings.
     request: Request
-    #: The system prompts, and the messages behind the remembered steps.
+    #: The system prompts, and the messages behind the remembered turns.
     system: tuple[Message, ...]
     messages: tuple[Message, ...]
     losses: Losses
+    #: The token samples of the conversation before each answer, and of all of it, by the number of these
+    #: messages; empty until rules ask for tokens.
+    samples: dict[int, PromptSample]
+
+    def sample(self) -> PromptSample:
+        """The token sample of the conversation."""
+        samples = self.samples
+        if not samples:
+            total, first = self.section.sample, 0
+            for end in (*list_answers(self.messages), len(self.messages)):
+                total += sample_messages(self.messages[first:end], total.length)
+                samples[end] = total
+                first = end
+        return samples[len(self.messages)]
 
 
 def read_continued(
-    history: TranslatedHistory, section: HistorySection, split: SplitBody, source: RequestSource
+    history: ReadHistory, section: ReadSection, split: SplitBody, source: RequestSource
 ) -> ContinuedReading | None:
-    """Read what stands behind a remembered section; None if it is connected with the remembered steps."""
+    """Read what stands behind a remembered section; None if it does not begin with an answer."""
     losses = Losses()
     request = _read_items(source, split.members.items(), split.items[section.count :], section.count, losses)
     first = ItemPaths(dialect_named(source.dialect).history.conversation).find_message(request.messages, 0)
     messages = request.messages[first:]
-    chain = section.list_chain()
-    ids = frozenset[str]().union(*(each.ids for each in chain))
     if not messages or messages[0].role != "assistant":
-        return None
-    if not history.front.fitted.covers(messages) or not ids.isdisjoint(list_ids(messages)):
         return None
     return ContinuedReading(
         section=section,
-        chain=chain,
-        ids=ids,
         request=request,
         system=(*request.messages[:first], *history.leading),
         messages=messages,
         losses=losses,
+        samples={},
     )
 
 
@@ -93,59 +121,125 @@ def _read_items(
 
 
 class AbridgedRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A request without those messages of its history that no rule can ask about."""
+    """A request that continues a conversation, with what is kept of the other messages for rules."""
 
-    history: TranslatedHistory
+    history: ReadHistory
     reading: ContinuedReading
-    #: With all system prompts, the texts before the first answer, and the last answer with what follows it.
-    request: Request
-    has_images: bool
+    kept: KeptTexts
+    #: The kinds of blocks in the new messages.
+    kinds: set[type]
+
+    @property
+    def has_images(self) -> bool:
+        new = self.reading.messages if Media in self.kinds else ()
+        return self.kept.has_images or any(map(has_image, new))
 
     def find_instructions(self) -> Instructions:
         """The instructions, with what was found in them when earlier requests had the same."""
-        instructions = Instructions(self.request)
-        memo = self.history.memo
-        if memo.instructions is None or not memo.instructions.has_texts_of(instructions):
-            memo.instructions = instructions
-            return instructions
-        return memo.instructions
+        memo, reading = self.history.memo, self.reading
+        is_begun = self.kept.last_user is not None
+        new = [each for each in reading.messages if not is_begun or each.role in SYSTEM_ROLES]
+        texts = (*reading.system, *self.kept.messages, *new)
+        if memo.instructions is None or memo.instructions[0] != texts:
+            messages = (*reading.system, *self.kept.messages, *reading.messages)
+            memo.instructions = texts, Instructions(messages)
+        return memo.instructions[1]
 
     def sample(self, form: ToolsForm) -> PromptSample | None:
         """The sample of the whole prompt; None if it must be taken from the whole request.
 
         That is so for a short prompt, and where the conversation decides which tools count.
         """
-        front, reading = self.history.front, self.reading
-        samples = self.history.memo.samples
-        if any(tool.deferred for tool in front.tools):
+        if self.history.has_deferred_tools:
             return None
-        if form not in samples:
-            samples[form] = sample_front(self.request, form)
-        is_same = reading.system == front.system
-        system = front.system_sample if is_same else sample_messages(reading.system)
-        before = reading.section.sample
-        sample = samples[form] + system + before + sample_messages(reading.messages, before.length)
+        memo, system = self.history.memo, self.reading.system
+        known = memo.samples.get(form)
+        if known is None or known[0] != system:
+            front = msgspec.structs.replace(self.reading.request, tools=self.history.tools, messages=())
+            known = memo.samples[form] = system, sample_front(front, form) + sample_messages(system)
+        sample = known[1] + self.reading.sample()
         return sample if sample.length > SMALL_PROMPT else None
 
 
-def abridge_request(
-    history: TranslatedHistory, split: SplitBody, source: RequestSource
-) -> AbridgedRequest | None:
+def abridge_request(history: ReadHistory, split: SplitBody, source: RequestSource) -> AbridgedRequest | None:
     """Read a request that continues a conversation; None if it must be read as a whole."""
-    section = history.find_section(split.items) if history.values == split.values else None
-    if section is None:
+    section = find_section(history.end, split.items) if history.values == split.values else None
+    if section is None or section.kept is None:
         return None
     try:
         reading = read_continued(history, section, split, source)
     except (DragomanError, RecursionError):
         # Reading the whole request finds the same fault, and names the first one.
         return None
-    if reading is None:
+    kinds = find_block_kinds(reading.messages) if reading else set()
+    if reading is None or ToolDeclarations in kinds:
         return None
-    known = (*reading.system, *section.kept.list_messages(), *reading.messages)
-    return AbridgedRequest(
-        history=history,
-        reading=reading,
-        request=msgspec.structs.replace(reading.request, tools=history.front.tools, messages=known),
-        has_images=section.kept.has_images or any(map(has_image, reading.messages)),
+    return AbridgedRequest(history=history, reading=reading, kept=section.kept, kinds=kinds)
+
+
+def begin_reading(split: SplitBody, source: RequestSource, request: Request) -> ReadHistory | None:
+    """What to remember for rules of a request that was read as a whole; None if that is nothing."""
+    paths = ItemPaths(dialect_named(source.dialect).history.conversation)
+    messages = request.messages[paths.find_message(request.messages, 0) :]
+    section: ReadSection | None = None
+    # Agents may change the last messages with the next request: these are sections of their own.
+    for end in paths.list_ends(messages, len(split.items))[-SEPARATE_ENDS:]:
+        first = paths.find_message(messages, section.count) if section else 0
+        closed = messages[first : paths.find_message(messages, end)]
+        section = _close_section(section, closed, split.items[:end], None) or section
+    if section is None:
+        return None
+    leading = messages[: count_leading_messages(messages)]
+    return ReadHistory(
+        values=split.values,
+        tools=request.tools,
+        has_deferred_tools=any(tool.deferred for tool in request.tools),
+        leading=leading,
+        end=section,
+        memo=ConversationMemo(),
+    )
+
+
+def extend_reading(abridged: AbridgedRequest, split: SplitBody, source: RequestSource) -> ReadHistory | None:
+    """What to remember for rules of a request that continues a conversation; None if that is nothing new."""
+    paths = ItemPaths(dialect_named(source.dialect).history.conversation)
+    reading = abridged.reading
+    ends = paths.list_ends(reading.messages, len(split.items))
+    if not ends:
+        return None
+    position = paths.find_message(reading.messages, ends[-1])
+    closed, sample = reading.messages[:position], reading.samples.get(position)
+    section = _close_section(reading.section, closed, split.items[: ends[-1]], sample)
+    return msgspec.structs.replace(abridged.history, end=section) if section else None
+
+
+def _close_section(
+    before: ReadSection | None,
+    messages: Sequence[Message],
+    items: tuple[bytes, ...],
+    sample: PromptSample | None,
+) -> ReadSection | None:
+    """The section of these messages, which stand behind the section before.
+
+    `items`: all from the beginning on. `sample`: that of all their messages, if it is known. None if a later
+    message may change how they are read: a part of an answer, an item that only its vendor knows. None also
+    if they declare tools.
+    """
+    kinds = find_block_kinds(messages)
+    if not messages or messages[-1].role == "assistant" or not kinds.isdisjoint((Opaque, ToolDeclarations)):
+        return None
+    kept = before.kept if before else KeptTexts()
+    spoken = messages[count_leading_messages(messages) :] if before is None else messages
+    if sample is None:
+        sample = before.sample if before else PromptSample()
+        sample += sample_messages(spoken, sample.length)
+    own_items = items[before.count if before else 0 :]
+    size = sum(map(len, own_items)) + OVERHEAD * (1 + len(own_items))
+    return ReadSection(
+        before=before,
+        items=own_items,
+        count=len(items),
+        sample=sample,
+        kept=kept.extend(spoken) if kept else None,
+        size=size + (before.size if before else 0),
     )

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 
 import msgspec
 
-from dragoman.pipeline.history import SplitBody, TranslatedHistory
+from dragoman.pipeline.history import ReadHistory
 
 #: Smaller requests are translated in less time than it takes to find them.
 MIN_BODY = 8 * 1024
@@ -23,17 +23,12 @@ class HistoryKey(msgspec.Struct, frozen=True):
     owner: Hashable
     #: Client dialect, and the settings of the URL.
     source: Hashable
-    #: Provider, dialect, model, and the governance that changes requests. None: any target.
+    #: Provider, dialect, model, and the governance that changes requests; empty if the conversation is not
+    #: translated. None: any target.
     target: Hashable
     #: The members of the body that the history's translation depends on: names and lengths.
     members: tuple[tuple[str, int], ...]
     first_item: bytes
-
-
-def build_key(owner: Hashable, source: Hashable, target: Hashable, split: SplitBody) -> HistoryKey:
-    """The key of a request's conversation with a target, or with any target (None)."""
-    members = tuple(zip(split.names, map(len, split.values), strict=True))
-    return HistoryKey(owner, source, target, members, split.items[0])
 
 
 class RememberedHistories:
@@ -47,31 +42,32 @@ class RememberedHistories:
         #: Translate each continued request as a whole too, and compare.
         self.checks = checks
         self.bytes = 0
-        self._entries: OrderedDict[HistoryKey, tuple[TranslatedHistory, int]] = OrderedDict()
-        #: The target that each conversation had last, by the conversation's key for any target.
+        self._entries: OrderedDict[HistoryKey, tuple[ReadHistory, int]] = OrderedDict()
+        #: The last key of each conversation that rules ask about, by the conversation's key for any target.
         self._latest: dict[HistoryKey, HistoryKey] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def find(self, key: HistoryKey) -> TranslatedHistory | None:
+    def find(self, key: HistoryKey) -> ReadHistory | None:
         entry = self._entries.get(key)
         return entry[0] if entry else None
 
-    def find_latest(self, key: HistoryKey) -> TranslatedHistory | None:
-        """What is remembered of a conversation with its last target. The key is that for any target."""
+    def find_latest(self, key: HistoryKey) -> ReadHistory | None:
+        """What is remembered for rules of a conversation with its last target. The key is for any target."""
         latest = self._latest.get(key)
         return self.find(latest) if latest else None
 
-    def keep(self, key: HistoryKey, history: TranslatedHistory) -> None:
+    def keep(self, key: HistoryKey, history: ReadHistory) -> None:
         """Remember the latest state of a conversation, and forget others if there are too many bytes."""
         size = history.size + len(key.first_item)
-        self._forget(key)
-        if size > self.limit:
-            return
+        _, known = self._entries.pop(key, (None, 0))
+        self.bytes += size - known
         self._entries[key] = history, size
-        self._latest[_replace_target(key)] = key
-        self.bytes += size
+        if history.end.kept is not None:
+            self._latest[_replace_target(key)] = key
+        if size > self.limit:
+            self._forget(key)
         self._forget_surplus()
 
     def resize(self, limit: int, *, checks: bool) -> None:
@@ -84,7 +80,7 @@ class RememberedHistories:
             self._forget(next(iter(self._entries)))
 
     def _forget(self, key: HistoryKey) -> None:
-        _, size = self._entries.pop(key, (None, 0))
+        _, size = self._entries.pop(key)
         self.bytes -= size
         conversation = _replace_target(key)
         if self._latest.get(conversation) == key:

@@ -1,7 +1,7 @@
 """Reuse of translated history for one request and one target: find, translate, remember."""
 
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dragoman.dialects.forwarding import Members, split_members
@@ -13,10 +13,21 @@ from dragoman.hub.request import Request
 from dragoman.pipeline.bodies import MAX_BODY, read_object
 from dragoman.pipeline.continued import begin_history, continue_history, find_tools_form
 from dragoman.pipeline.governance import GovernedTarget, find_governed_target, govern_request
-from dragoman.pipeline.history import SplitBody, TranslatedHistory, split_body
-from dragoman.pipeline.reading import AbridgedRequest, RequestSource, abridge_request
+from dragoman.pipeline.history import ReadHistory, SplitBody, TranslatedHistory, split_body
+from dragoman.pipeline.reading import (
+    AbridgedRequest,
+    RequestSource,
+    abridge_request,
+    begin_reading,
+    extend_reading,
+)
 from dragoman.pipeline.refused_fields import remove_fields
-from dragoman.pipeline.remembered import MIN_BODY, HistoryKey, OwnHistories, build_key
+from dragoman.pipeline.remembered import (
+    MIN_BODY,
+    HistoryKey,
+    OwnHistories,
+    RememberedHistories,
+)
 from dragoman.pipeline.rounds import ReplySteps
 from dragoman.pipeline.target_provider import TargetProvider
 from dragoman.pipeline.target_request import TargetRequest
@@ -35,20 +46,23 @@ class HistoryReuse:
 
     def __init__(
         self,
-        histories: OwnHistories,
+        remembered: RememberedHistories,
+        key: HistoryKey,
         split: SplitBody,
         source: RequestSource,
         target: GovernedTarget,
-        abridged: AbridgedRequest | None,
+        known: AbridgedRequest | None,
+        *,
+        with_texts: bool,
     ) -> None:
-        self._remembered = histories.remembered
+        self._remembered = remembered
+        self._key = key
         self._split = split
         self._source = source
         self._target = target
-        self._reading = abridged.reading if abridged else None
-        facts = target.facts
-        place = (facts.provider, facts.dialect, facts.model, *target.request_settings)
-        self._key: HistoryKey = build_key(histories.owner, source, place, split)
+        #: What rules have read of the request, and whether they ask for its body at all.
+        self._known = known
+        self._with_texts = with_texts
         self._learned: TranslatedHistory | None = None
 
     def build_target_request(
@@ -67,11 +81,13 @@ class HistoryReuse:
         The arguments are those of `RequestPlan.build_target_request`.
         """
         history = self._remembered.find(self._key)
-        if history is None:
+        if not isinstance(history, TranslatedHistory):
             return None
         target = self._target
         refit = partial(_fit_whole, self._source, plan.body, target)
-        continued = continue_history(history, self._split, self._source, target, refit, self._reading)
+        continued = continue_history(
+            history, self._split, self._source, target, refit, self._known, with_texts=self._with_texts
+        )
         if continued is None:
             return None
         losses, facts, governed = Losses(continued.losses), target.facts, continued.governed
@@ -106,7 +122,9 @@ class HistoryReuse:
 
     def learn(self, request: Request, fitted: Request, losses: Sequence[Loss]) -> None:
         """Note what to remember of a request that was translated as a whole."""
-        self._learned = begin_history(self._split, self._source, self._target, request, fitted, losses)
+        self._learned = begin_history(
+            self._split, self._source, self._target, request, fitted, losses, with_texts=self._with_texts
+        )
 
     def keep(self) -> None:
         """Remember it. Called on the event loop."""
@@ -122,52 +140,94 @@ def _fit_whole(source: RequestSource, body: bytes, target: GovernedTarget) -> Re
 
 
 class OpenConversation:
-    """The conversation of one request: its body in parts, and what is remembered of it with any target."""
+    """The conversation of one request: its body in parts, and what is remembered of it with any target.
+
+    Call order: `abridge` if a rule asks for the body, `find_reuse` or `learn` for each target, then `keep`.
+    """
 
     def __init__(self, histories: OwnHistories, split: SplitBody, source: RequestSource) -> None:
         self._histories = histories
         self._split = split
         self._source = source
+        self._abridged: AbridgedRequest | None = None
+        #: Rules have asked for the body.
+        self.is_asked = False
+        self._learned: ReadHistory | None = None
 
-    @cached_property
-    def abridged(self) -> AbridgedRequest | None:
+    def abridge(self) -> AbridgedRequest | None:
         """The request without its remembered messages, for rules; None if it must be read as a whole."""
-        key = build_key(self._histories.owner, self._source, None, self._split)
-        history = self._histories.remembered.find_latest(key)
-        return abridge_request(history, self._split, self._source) if history else None
+        if not self.is_asked:
+            self.is_asked = True
+            history = self._histories.remembered.find_latest(self._build_key(None))
+            if history is not None:
+                self._abridged = abridge_request(history, self._split, self._source)
+        return self._abridged
 
     def find_reuse(self, governance: Governance | None, profile: Profile) -> HistoryReuse:
         """Prepare the reuse for a target. The arguments are those of `find_governed_target`."""
         target = find_governed_target(governance, profile, self._source.dialect)
-        abridged = vars(self).get("abridged")
-        return HistoryReuse(self._histories, self._split, self._source, target, abridged)
+        facts = target.facts
+        key = self._build_key((facts.provider, facts.dialect, facts.model, *target.request_settings))
+        remembered = self._histories.remembered
+        return HistoryReuse(
+            remembered, key, self._split, self._source, target, self._abridged, with_texts=self.is_asked
+        )
+
+    def learn(self, request: Request | None) -> None:
+        """Note what to remember of a request that is not translated, if rules have asked for its body.
+
+        `request`: the whole request, if it was read.
+        """
+        if self._abridged is not None:
+            self._learned = extend_reading(self._abridged, self._split, self._source)
+        elif self.is_asked and request is not None:
+            self._learned = begin_reading(self._split, self._source, request)
+
+    def keep(self) -> None:
+        """Remember it. Called on the event loop."""
+        if self._learned is not None:
+            self._histories.remembered.keep(self._build_key(()), self._learned)
+            self._learned = None
+
+    def _build_key(self, target: Hashable) -> HistoryKey:
+        """The key for a target, or for any target (None)."""
+        return HistoryKey(
+            self._histories.owner, self._source, target, self._split.lengths, self._split.items[0]
+        )
 
 
 class BodyParts:
-    """The body of a request, split without decoding its values: at most once, when it is first needed."""
+    """The body of a request, split without decoding its values: at most once, when it is first needed.
 
-    def __init__(self, body: bytes) -> None:
-        self.body = body
-        self._conversation: OpenConversation | None = None
-        self._is_open = False
+    Model and `stream` are those of the URL.
+    """
 
-    @cached_property
-    def members(self) -> Members | None:
-        """The members of the body, not decoded; None if the body is invalid."""
-        return split_members(self.body)
+    def __init__(self, body: bytes, dialect: str, model: str, *, stream: bool) -> None:
+        self._body = body
+        self._url = dialect, model, stream
+        self._is_split = self._is_open = False
+        self._members: Members | None = None
+        #: The conversation, if it was opened.
+        self.conversation: OpenConversation | None = None
 
-    def open_conversation(
-        self, histories: OwnHistories | None, source: RequestSource
-    ) -> OpenConversation | None:
+    def split(self) -> Members | None:
+        """The members of the body; None if the body is invalid."""
+        if not self._is_split:
+            self._is_split = True
+            self._members = split_members(self._body)
+        return self._members
+
+    def open_conversation(self, histories: OwnHistories | None) -> OpenConversation | None:
         """The conversation of the request; None if it is too short or too long for any reuse."""
-        if histories is not None and not self._is_open:
-            self._is_open = True
-            has_length = MIN_BODY <= len(self.body) <= MAX_BODY
-            members = self.members if has_length else None
-            split = split_body(members, dialect_named(source.dialect).history) if members else None
-            if split is not None and len(split.items) > 1:
-                self._conversation = OpenConversation(histories, split, source)
-        return self._conversation
+        if histories is None or self._is_open:
+            return self.conversation
+        self._is_open = True
+        members = self.split() if MIN_BODY <= len(self._body) <= MAX_BODY else None
+        source = RequestSource(*self._url)
+        split = split_body(members, dialect_named(source.dialect).history) if members else None
+        if split is not None and len(split.items) > 1:
+            self.conversation = OpenConversation(histories, split, source)
+        return self.conversation
 
 
 def sort_losses(losses: Sequence[Loss]) -> tuple[Loss, ...]:

@@ -67,9 +67,13 @@ def find_match(
     `is_direct`: the client names the provider itself. This wins over all rules that do not ask for the name.
     """
     for index in range(first, len(rules)):
-        if is_direct and not rules[index].rule.when.model:
+        rule, checks = rules[index]
+        if is_direct and not rule.when.model:
             continue
-        if find_failed_check(rules[index], traits) is None:
+        for check in checks:
+            if not check.holds(traits):
+                break
+        else:
             return index
     return None
 

@@ -8,10 +8,10 @@ this is no error.
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cached_property
+from typing import Any, Generic, Self, TypeVar, overload
 
-from dragoman.agents import ClientIdentity, RequestClass, classify
-from dragoman.agents.instructions import Instructions
+from dragoman.agents import ClassifiedBody, ClientIdentity, RequestClass, classify
+from dragoman.agents.instructions import Instructions, find_last_user_text
 from dragoman.hub.blocks import Media, Tool, ToolCall
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.request import Effort, Message, Request, find_block_kinds, has_image, list_declared_tools
@@ -21,6 +21,33 @@ from dragoman.tokens.tokenizers import find_tokenizer
 
 #: The common name of the vendors' tools that search the web.
 _WEB_SEARCH = "web_search"
+
+
+Value = TypeVar("Value")
+
+
+class Trait(Generic[Value]):
+    """A trait that is computed when it is first asked for.
+
+    Unlike `functools.cached_property` of Python 3.11 it takes no lock, which took longer than most traits.
+    """
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, traits: None, kind: type) -> Self: ...
+
+    @overload
+    def __get__(self, traits: "RequestTraits", kind: type) -> Value: ...
+
+    def __get__(self, traits: "RequestTraits | None", kind: type) -> Value | Self:
+        if traits is None:
+            return self
+        value = traits.__dict__[self._name] = self._compute(traits)
+        return value
 
 
 class RequestTraits:
@@ -57,7 +84,7 @@ class RequestTraits:
         """The part of the request's path before that of the API, such as `/claude`; or empty."""
         return self._plan.metadata.entry
 
-    @cached_property
+    @property
     def identity(self) -> ClientIdentity:
         return self._plan.metadata.identity
 
@@ -72,7 +99,7 @@ class RequestTraits:
 
     # Read from the body.
 
-    @cached_property
+    @Trait
     def request(self) -> Request | None:
         """The request as hub values; None if it cannot be read."""
         try:
@@ -80,103 +107,125 @@ class RequestTraits:
         except DragomanError:
             return None
 
-    @cached_property
+    @Trait
     def _abridged(self) -> AbridgedRequest | None:
         """The part of the request that the traits need; None if the whole request is read."""
         return None if "request" in vars(self) else self._plan.abridged
 
-    @cached_property
-    def _known(self) -> Request | None:
-        return self._abridged.request if self._abridged else self.request
+    @Trait
+    def _settings(self) -> Request | None:
+        """The settings of the request. Its messages and tools are not all there."""
+        return self._abridged.reading.request if self._abridged else self.request
 
-    @cached_property
+    @Trait
     def _instructions(self) -> Instructions | None:
         if self._abridged is not None:
             return self._abridged.find_instructions()
-        return Instructions(self.request) if self.request else None
+        return Instructions(self.request.messages) if self.request else None
 
-    @cached_property
+    @Trait
     def request_class(self) -> RequestClass:
-        return classify(self.identity, self.headers, self.model, self._known, self._instructions)
+        settings, instructions = self._settings, self._instructions
+        body = None
+        if settings is not None and instructions is not None:
+            text = find_last_user_text(self._messages)
+            if text is None and self._abridged is not None:
+                text = self._abridged.kept.find_last_user_text()
+            has_tools = bool(self._declared_tools)
+            body = ClassifiedBody(settings.max_tokens, settings.output, has_tools, text or "", instructions)
+        return classify(self.identity, self.headers, self.model, body)
 
-    @cached_property
+    @Trait
     def roles(self) -> frozenset[str]:
         return self._instructions.find_roles(self._markers) if self._instructions else frozenset()
 
-    @cached_property
+    @Trait
     def project(self) -> str:
         return self._instructions.project if self._instructions else ""
 
-    @cached_property
+    @Trait
     def model_tag(self) -> tuple[str, str]:
         """The tag that names a model, and the name; see `Instructions.model_tag`."""
         return self._instructions.model_tag if self._instructions else ("", "")
 
-    @cached_property
+    @Trait
     def tokens(self) -> int:
         """The tokens of the prompt, by estimate; 0 if the request cannot be read."""
-        if self._known is None:
+        if self._settings is None:
             return 0
-        return self._plan.estimate_tokens(find_tokenizer(self.model, self._known.dialect))
+        return self._plan.estimate_tokens(find_tokenizer(self.model, self._settings.dialect))
 
-    @cached_property
+    @Trait
     def has_images(self) -> bool:
         if self._abridged is not None:
             return self._abridged.has_images
         return Media in self._kinds and any(map(has_image, self._messages))
 
-    @cached_property
+    @Trait
     def has_new_images(self) -> bool:
         """Whether there is an image after the last message of the model."""
         return any(map(has_image, self._messages[self._last_answer + 1 :]))
 
-    @cached_property
+    @Trait
     def wants_web_search(self) -> bool:
-        return any(tool.kind == "hosted" and tool.common_name == _WEB_SEARCH for tool in self._declared_tools)
+        memo = self._abridged.history.memo if self._abridged else None
+        if memo is not None and memo.wants_web_search is not None:
+            return memo.wants_web_search
+        tools = self._declared_tools
+        found = any(tool.kind == "hosted" and tool.common_name == _WEB_SEARCH for tool in tools)
+        if memo is not None:
+            memo.wants_web_search = found
+        return found
 
-    @cached_property
+    @Trait
     def effort(self) -> Effort | None:
-        settings = self._known.reasoning if self._known else None
+        settings = self._settings.reasoning if self._settings else None
         return settings.effort if settings else None
 
-    @cached_property
+    @Trait
     def wants_reasoning(self) -> bool:
-        settings = self._known.reasoning if self._known else None
+        settings = self._settings.reasoning if self._settings else None
         if settings is None or settings.mode == "off":
             return False
         return settings.mode is not None or bool(settings.budget) or settings.effort not in (None, "none")
 
-    @cached_property
+    @Trait
     def tools(self) -> tuple[str, ...]:
         """The names of the declared tools."""
         return tuple(tool.name for tool in self._declared_tools)
 
-    @cached_property
+    @Trait
     def called_tools(self) -> tuple[str, ...]:
         """The names of the tools that the last message of the model called."""
         blocks = self._messages[self._last_answer].blocks if self._last_answer >= 0 else ()
-        return tuple(block.name for block in blocks if isinstance(block, ToolCall))
+        return tuple([block.name for block in blocks if type(block) is ToolCall])
 
-    @cached_property
+    @Trait
     def _declared_tools(self) -> tuple[Tool, ...]:
         if self._abridged is not None:
             # No message declares tools: such requests are read as a whole.
-            return self._abridged.request.tools
+            return self._abridged.history.tools
         return list_declared_tools(self.request, self._kinds) if self.request else ()
 
-    @cached_property
+    @Trait
     def _kinds(self) -> set[type]:
         return find_block_kinds(self._messages)
 
-    @property
+    @Trait
     def _messages(self) -> tuple[Message, ...]:
-        return self._known.messages if self._known else ()
+        """The messages; of an abridged request those from one of the last answers on."""
+        if self._abridged is not None:
+            return self._abridged.reading.messages
+        return self.request.messages if self.request else ()
 
-    @cached_property
+    @Trait
     def _last_answer(self) -> int:
         """The index of the model's last message; -1 if there is none."""
         messages = self._messages
-        return next((i for i in range(len(messages) - 1, -1, -1) if messages[i].role == "assistant"), -1)
+        for index in range(len(messages) - 1, -1, -1):
+            if messages[index].role == "assistant":
+                return index
+        return -1
 
     def list_known(self) -> dict[str, str]:
         """The class, the roles and the project, as far as rules have asked for them. Nothing is read here."""

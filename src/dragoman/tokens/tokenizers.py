@@ -1,6 +1,7 @@
 """The tokenizers of models: which models use each, and the tokens that its chat template adds to the text."""
 
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -102,6 +103,7 @@ MODELS: tuple[tuple[str, Tokenizer], ...] = (
 )
 
 
+@lru_cache(maxsize=256)
 def find_tokenizer(model: str, dialect: str) -> Tokenizer:
     """The tokenizer of a model: by its name, or else the usual one of models behind the dialect."""
     name = model.lower()
