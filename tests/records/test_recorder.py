@@ -6,6 +6,7 @@ import sqlite3
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import msgspec
@@ -17,12 +18,12 @@ from dragoman.accounts.keys import Caller
 from dragoman.config.settings import RecordLevel, RecordSettings
 from dragoman.records import recorder as recorder_module
 from dragoman.records import turn_writer
+from dragoman.records.blocks import compress, decompress
 from dragoman.records.filters import Condition, parse_filter
 from dragoman.records.journal import PATTERN
 from dragoman.records.reading import list_sessions, list_turns, read_part, read_raw, read_turn
 from dragoman.records.store import (
     MIN_COMPRESSED,
-    compress,
     delete_turns,
     open_records,
     pack_details,
@@ -200,6 +201,83 @@ def test_old_turns_are_deleted_and_their_blocks_with_them(
         assert recorded.read(read_raw, turn["id"], "client_request") == bodies[turn["number"] - 1]
     unused = recorded.read(lambda connection: connection.execute("SELECT COUNT(*) FROM blocks").fetchone()[0])
     assert unused <= len(turns) * 8
+
+
+def read_everything(recorded: RecordedGateway) -> bytes:
+    """All blocks of the file that have contents."""
+
+    def read(connection: sqlite3.Connection) -> bytes:
+        rows = connection.execute("SELECT data FROM blocks WHERE NOT is_list").fetchall()
+        return b"\n".join(decompress(row[0]) for row in rows)
+
+    return recorded.read(read)
+
+
+def test_a_growing_session_is_whole_after_its_old_turns_were_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_writer, "CHECK_EVERY", 1)
+    recorded = RecordedGateway(tmp_path, settings=RecordSettings(record="bodies", max_count=3))
+    turns: list[dict[str, object]] = []
+    bodies = []
+    for number in range(12):
+        turns.append({"role": "user", "content": f"{number} {os.urandom(400).hex()}"})
+        bodies.append(ask(list(turns), tools=[{"name": "t", "input_schema": {"d": "x" * 3000}}]))
+    play(recorded, *(lambda body=body: recorded.send(body) for body in bodies))
+    for turn in recorded.read(list_turns, EVERYTHING):
+        assert recorded.read(read_raw, turn["id"], "client_request") == bodies[turn["number"] - 1]
+    # The blocks of the session are found again after a deletion: nothing is stored twice.
+    everything = read_everything(recorded)
+    assert everything.count(b"x" * 3000) == 2
+    assert len(everything) < 4 * len(bodies[-1])
+
+
+def test_a_deleted_session_leaves_none_of_its_words(tmp_path: Path) -> None:
+    recorded = RecordedGateway(tmp_path)
+    tools = [{"name": f"tool_{number}", "input_schema": {"d": "x" * 600}} for number in range(5)]
+    other = {**CLAUDE, "x-claude-code-session-id": "session-2"}
+    steps = []
+    for headers, word in ((CLAUDE, "marigold"), (other, "tulip")):
+        turns: list[dict[str, object]] = []
+        for number in range(4):
+            turns.append({"role": "user", "content": f"{word} {number} " + "and so on " * 60})
+            body = ask(list(turns), tools=tools, system="be kind " * 200)
+            steps.append(lambda body=body, headers=headers: recorded.send(body, headers=headers))
+    play(recorded, *steps)
+    assert b"marigold" in read_everything(recorded)
+
+    def delete(connection: sqlite3.Connection) -> None:
+        rows = connection.execute("SELECT id FROM turns WHERE session = 'session-1'").fetchall()
+        delete_turns(connection, [row[0] for row in rows])
+
+    recorded.read(delete)
+    everything = read_everything(recorded)
+    assert b"marigold" not in everything
+    assert everything.count(b"tulip 3") == 2
+    turn = recorded.read(read_turn, "session-2", 4)
+    assert recorded.read(read_raw, turn["id"], "client_request") == body
+
+
+@given(st.integers(14, 40), st.sampled_from(["api_key=", "the key is ", '"token": "']))
+def test_a_secret_that_changes_between_two_requests_is_masked(shared: int, name: str) -> None:
+    """The requests are equal up to a place within the secret."""
+    secrets = ["sk-ant-api03-" + "a1" * 15, "sk-ant-api03-" + "a1" * 15]
+    secrets[1] = secrets[1][:shared] + "Zz9" + secrets[1][shared:]
+    with TemporaryDirectory() as folder:
+        recorded = RecordedGateway(Path(folder))
+        steps = []
+        for secret in (*secrets, secrets[0]):
+            content = "word " * 300 + name + secret + " and more"
+            steps.append(ask([*HELLO, {"role": "user", "content": content}]))
+        play(recorded, *(lambda body=body: recorded.send(body) for body in [ask(HELLO), *steps]))
+        everything = read_everything(recorded)
+        for secret in secrets:
+            assert secret.encode()[-20:] not in everything
+        for number, body in enumerate(steps, 2):
+            turn = recorded.read(read_turn, "last", number)
+            stored = recorded.read(read_raw, turn["id"], "client_request")
+            assert stored is not None
+            assert len(stored) == len(body)
 
 
 def test_a_deletion_by_another_process_does_not_break_later_turns(tmp_path: Path) -> None:

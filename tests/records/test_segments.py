@@ -6,7 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.records.segments import MAX_ENDS, RequestMemory, Segment, cut_request
+from dragoman.records.block_refs import BlockRef
+from dragoman.records.segments import MAX_ENDS, RequestMemory, Segment, join_segments, split_request
 
 LANE = ("session", "", "")
 MESSAGES = st.lists(
@@ -24,19 +25,19 @@ def build_body(messages: Sequence[object], indent: int = 0) -> bytes:
 
 def store(memory: RequestMemory, body: bytes) -> tuple[list[Segment], bytes]:
     """The segments of a body, and the part of it that was not known."""
-    head, tail, start, end = memory.match(LANE, body)
-    raw, last, new = body[start:end], 0, []
-    for at in cut_request(raw) if raw else ():
-        new.append(Segment(raw[last:at]))
-        last = at
-    segments = [*head, *new, *tail]
-    memory.remember(LANE, segments)
+    head, tail, start, end, is_first = memory.match(LANE, body)
+    raw = body[start:end]
+    new = split_request(raw, raw) if is_first else [Segment(raw)][: len(raw)]
+    for segment in new:
+        segment.ref = BlockRef(1)
+    segments = [*join_segments(head), *new, *join_segments(tail)]
+    memory.remember(LANE, segments, is_first=is_first)
     return segments, raw
 
 
 @given(st.lists(st.binary(max_size=2000) | MESSAGES.map(lambda each: build_body(each)), max_size=6))
 def test_segments_add_up_to_any_bytes(bodies: list[bytes]) -> None:
-    memory = RequestMemory()
+    memory = RequestMemory(lambda _: True)
     for body in bodies:
         segments, _ = store(memory, body)
         assert b"".join(segment.raw for segment in segments) == body
@@ -46,7 +47,7 @@ def test_segments_add_up_to_any_bytes(bodies: list[bytes]) -> None:
 def test_only_the_end_of_a_longer_conversation_is_new(
     first: list[object], more: list[object], indent: int
 ) -> None:
-    memory = RequestMemory()
+    memory = RequestMemory(lambda _: True)
     store(memory, build_body(first, indent))
     longer = build_body([*first, *more], indent)
     _, new = store(memory, longer)
@@ -58,7 +59,7 @@ def test_only_the_end_of_a_longer_conversation_is_new(
 
 
 def test_a_long_session_has_few_references() -> None:
-    memory = RequestMemory()
+    memory = RequestMemory(lambda _: True)
     messages: list[object] = []
     for number in range(100):
         messages.append({"role": "user", "content": f"{number} " + "word " * 200})
@@ -67,7 +68,7 @@ def test_a_long_session_has_few_references() -> None:
 
 
 def test_a_moved_cache_mark_does_not_copy_the_text_beside_it() -> None:
-    memory = RequestMemory()
+    memory = RequestMemory(lambda _: True)
     text = {"type": "text", "text": "word " * 1000}
     marked = {**text, "cache_control": {"type": "ephemeral"}}
     for blocks in ([marked], [text, marked]):

@@ -14,19 +14,11 @@ import msgspec
 import zstandard
 
 from dragoman.hub.errors import ConfigError
+from dragoman.records.block_refs import BlockRef
+from dragoman.records.blocks import count_uses, decompress, expand_lists, insert_block
 from dragoman.records.filters import Condition
 from dragoman.records.reading import find_session_id, list_turns, read_turn
-from dragoman.records.store import (
-    COLUMNS,
-    BodyRow,
-    build_block,
-    count_uses,
-    decompress,
-    expand_lists,
-    insert_block,
-    insert_turn,
-    read_bodies,
-)
+from dragoman.records.store import COLUMNS, BodyRow, insert_turn, read_bodies
 
 FORMAT = "dragoman session"
 VERSION = 1
@@ -77,7 +69,7 @@ def _list_lines(
     connection: sqlite3.Connection, session: str, *, with_contents: bool
 ) -> Iterator[ArchiveLine]:
     yield ArchiveLine(format=FORMAT, version=VERSION, session=session, has_contents=with_contents)
-    written: set[int] = set()
+    written: dict[BlockRef, int] = {}
     after = 0
     while rows := list_turns(connection, Condition("session = ?", (session,)), after=after):
         after = rows[-1]["id"]
@@ -87,9 +79,9 @@ def _list_lines(
                 body._replace(blocks=expand_lists(connection, body.blocks))
                 for body in (read_bodies(connection, turn) if with_contents else ())
             ]
-            for block in sorted({block for body in bodies for block in body.blocks} - written):
-                written.add(block)
-                yield _build_block_line(connection, block)
+            for ref in dict.fromkeys(ref for body in bodies for ref in body.blocks if ref not in written):
+                written[ref] = len(written) + 1
+                yield _build_block_line(connection, ref, written[ref])
             details = read_turn(connection, session, row["number"])
             kept = {name: details[name] for name in _DETAILS}
             kept |= {"losses": details["loss_list"], "interventions": details["intervention_list"]}
@@ -98,20 +90,23 @@ def _list_lines(
                 details={**kept, "reply_losses": []},
                 bodies=[
                     ArchivedBody(
-                        part=body.part, round=body.round, blocks=list(body.blocks), pieces=list(body.pieces)
+                        part=body.part,
+                        round=body.round,
+                        blocks=[written[ref] for ref in body.blocks],
+                        pieces=list(body.pieces),
                     )
                     for body in bodies
                 ],
             )
 
 
-def _build_block_line(connection: sqlite3.Connection, block: int) -> ArchiveLine:
-    (data,) = connection.execute("SELECT data FROM blocks WHERE id = ?", (block,)).fetchone()
-    content = decompress(data)
+def _build_block_line(connection: sqlite3.Connection, ref: BlockRef, number: int) -> ArchiveLine:
+    (data,) = connection.execute("SELECT data FROM blocks WHERE id = ?", (ref.block,)).fetchone()
+    content = ref.cut(decompress(data))
     try:
-        return ArchiveLine(block=block, text=content.decode())
+        return ArchiveLine(block=number, text=content.decode())
     except UnicodeDecodeError:
-        return ArchiveLine(block=block, base64=b64encode(content).decode())
+        return ArchiveLine(block=number, base64=b64encode(content).decode())
 
 
 def read_archive(connection: sqlite3.Connection, file: BinaryIO, name: str = "") -> tuple[str, int]:
@@ -127,12 +122,12 @@ def read_archive(connection: sqlite3.Connection, file: BinaryIO, name: str = "")
         raise ConfigError(
             f"session {session} is recorded already", hint="give it another name with --as NAME"
         )
-    blocks: dict[int, int] = {}
+    blocks: dict[int, BlockRef] = {}
     turns = 0
     for line in lines:
         if line.row is None:
             content = (line.text or "").encode() if line.base64 is None else b64decode(line.base64)
-            blocks[line.block] = insert_block(connection, build_block(content))
+            blocks[line.block] = BlockRef(insert_block(connection, content)[0])
             continue
         _insert_line(connection, line, session, blocks)
         turns += 1
@@ -140,7 +135,7 @@ def read_archive(connection: sqlite3.Connection, file: BinaryIO, name: str = "")
 
 
 def _insert_line(
-    connection: sqlite3.Connection, line: ArchiveLine, session: str, blocks: dict[int, int]
+    connection: sqlite3.Connection, line: ArchiveLine, session: str, blocks: dict[int, BlockRef]
 ) -> None:
     row = line.row or {}
     if row.keys() < COLUMNS.keys():

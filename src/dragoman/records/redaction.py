@@ -5,16 +5,14 @@ them. A mask has the length of the secret, so that the times of a stream's piece
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import re2  # type: ignore[import-untyped]  # the package has no stubs
 
+from dragoman.records.compact import TEXT, CompactStream, StreamParts, TextRun, compact_stream
 from dragoman.telemetry.redaction import URL_PASSWORD, VENDOR_KEY
 
 _MASK = b"[redacted]"
-#: Kinds of deltas of one stream: thinking, text, arguments.
-MAX_KINDS = 5
 
 #: A value after a name such as `api_key`: at least eight characters, with a digit and a letter.
 _NAMED_VALUE = re.compile(
@@ -38,20 +36,12 @@ _SUSPICION = re2.compile(
     + rb"(?:\\{0,3}[\"'])?(?i:bearer\s{1,4})?[A-Za-z0-9_+/=.-]{8}"
 )
 _PASSWORD = re.compile(URL_PASSWORD.pattern.encode())
-#: The strings of a stream that grow from event to event.
-_DELTA_NAME = (
-    rb'"(text|partial_json|thinking|delta|content|reasoning_content|reasoning|arguments|input)"\s*:\s*"'
-)
-_DELTA_START = re.compile(_DELTA_NAME)
-#: Possessive: three times faster than an alternative per character.
-_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+')
-_DELTA = re.compile(_DELTA_NAME + b"(" + _STRING.pattern + b')"')
 
 
 def redact_content(data: bytes, secrets: Iterable[bytes] = ()) -> bytes:
     """The data with masks of the same length. `secrets`: values that are known, such as providers' keys."""
     for secret in secrets:
-        if secret in data:
+        if data.find(secret) >= 0:
             data = data.replace(secret, _build_mask(len(secret)))
     if _SUSPICION.search(data) is None:
         return data
@@ -61,48 +51,46 @@ def redact_content(data: bytes, secrets: Iterable[bytes] = ()) -> bytes:
     return _PASSWORD.sub(lambda found: found[1] + _build_mask(len(found[0]) - len(found[1])), data)
 
 
-def redact_stream(data: bytes, secrets: Sequence[bytes] = ()) -> bytes:
-    """The same for a stream of events: also secrets that are cut across several deltas."""
-    reduced = _reduce(data)
-    is_known = reduced is None or any(secret in reduced for secret in secrets)
-    if is_known or _SUSPICION.search(reduced) is not None:
-        return _redact_deltas(data, secrets)
-    return data
+def redact_stream(
+    data: bytes, secrets: Sequence[bytes] = (), runs: Sequence[TextRun] = (), clean: Collection[bytes] = ()
+) -> CompactStream:
+    """The compact form of a stream of events, also without secrets that are cut across several texts.
 
-
-def _reduce(data: bytes) -> bytes | None:
-    """The texts of a stream, joined, and once each what is between them; None if all must be searched.
-
-    The events of a long text differ in one string. To search the rest once takes a fraction of the time.
+    `runs`: texts that the stream probably has. `clean`: texts without secrets.
     """
-    texts: list[bytes] = []
-    rest = data
-    for _ in range(MAX_KINDS):
-        mark = _DELTA_START.search(rest)
-        if mark is None:
-            return b"\n".join((rest, *texts))
-        first, *parts = rest.split(mark[0])
-        cut = [_cut_string(part) if b"\\" in part else part.partition(b'"') for part in parts]
-        texts.append(b"".join([text for text, _, _ in cut]))
-        between = Counter([end for _, _, end in cut])
-        if any(count > 1 and _DELTA_START.search(end) for end, count in between.items()):
-            # It has texts of another kind, which would be searched once instead of joined.
+    parts = compact_stream(data, runs)
+    if find_clean_texts(parts, secrets, clean) is None:
+        parts = compact_stream(redact_texts(data, secrets))
+    return parts.compact
+
+
+def find_clean_texts(
+    parts: StreamParts, secrets: Sequence[bytes] = (), clean: Collection[bytes] = ()
+) -> list[bytes] | None:
+    """The texts of a stream, joined by their fields; None if there may be a secret.
+
+    What is repeated in runs begins the first event of a run and ends the last one. A secret may be cut by an
+    event of another kind, such as a ping, so all texts of one field are joined.
+    """
+    texts = parts.list_texts()
+    if texts is None:
+        return None
+    searched = b"\n".join((parts.rest, *(text for text in texts if text not in clean)))
+    if any(searched.find(secret) >= 0 for secret in secrets):
+        return None
+    if _SUSPICION.search(searched) is not None:
+        # Code often has the form of a secret's name and value. What decides is slow, so only this is read.
+        separate = b"\n".join([text for run in parts.runs for text in run.texts.split(run.code)])
+        if any(redact_content(each) != each for each in (searched, separate)):
             return None
-        rest = b"\n".join((first, *between))
-    return None
+    return texts
 
 
-def _cut_string(part: bytes) -> tuple[bytes, bytes, bytes]:
-    """What begins in a JSON string, cut at the quote that ends the string."""
-    text = _STRING.match(part)
-    at = text.end() if text is not None else 0
-    return part[:at], part[at : at + 1], part[at + 1 :]
-
-
-def _redact_deltas(data: bytes, secrets: Iterable[bytes]) -> bytes:
+def redact_texts(data: bytes, secrets: Iterable[bytes] = ()) -> bytes:
+    """A stream with masks, also where a secret is cut across several texts."""
     data = redact_content(data, secrets)
     texts: dict[bytes, list[tuple[int, bytes]]] = {}
-    for found in _DELTA.finditer(data):
+    for found in TEXT.finditer(data):
         texts.setdefault(found[1], []).append((found.start(2), found[2]))
     changed: bytearray | None = None
     for pieces in texts.values():

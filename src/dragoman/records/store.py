@@ -1,23 +1,22 @@
 """The file of the records: its tables, and the SQL that writes, reads and deletes them.
 
 `turns` has one row per exchange with the columns that lists and filters use. `bodies` names the blocks of
-each content, `blocks` has them: compressed, each once, with the number of their uses. A block may be a list
-of other blocks: the beginning of a long conversation is one block for all its requests. All functions expect
-an open transaction.
+each content, `blocks` has them: compressed, with the number of their uses. A content may be a part of a
+block: what is new in a turn is one block, because to write many small ones costs more. A block may be a list
+of others: the beginning of a long conversation is one block for all its requests. All functions expect an
+open transaction.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from hashlib import blake2b
-from itertools import accumulate
 from pathlib import Path
-from threading import local
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-import zstandard
 
+from dragoman.records.block_refs import BlockRef, pack_refs, unpack_refs
+from dragoman.records.blocks import compress, count_uses, decompress, expand_lists, select_blocks
 from dragoman.records.journal import JournalEntry, take_journals
 from dragoman.storage.database import Schema, connect
 
@@ -97,18 +96,8 @@ MIN_COMPRESSED = 2048
 #: Turns that one deletion takes.
 DELETED_AT_ONCE = 200
 
-#: A compressor serves one thread.
-_thread = local()
-
 Row = dict[str, Any]
 Result = TypeVar("Result")
-
-
-class StoredBlock(NamedTuple):
-    """A part of a content: its hash, and its compressed bytes."""
-
-    hash: bytes
-    data: bytes
 
 
 class BodyRow(NamedTuple):
@@ -116,25 +105,13 @@ class BodyRow(NamedTuple):
 
     part: str
     round: int
-    blocks: Sequence[int]
+    blocks: Sequence[BlockRef]
     pieces: Sequence[tuple[int, int]]
 
 
 def find_records_file(state_file: Path) -> Path:
     """The file of the records beside the state file: they never share a lock."""
     return state_file.with_name(FILE_NAME)
-
-
-def compress(data: bytes) -> bytes:
-    compressor: zstandard.ZstdCompressor | None = getattr(_thread, "compressor", None)
-    if compressor is None:
-        # To build one takes longer than to compress a message.
-        compressor = _thread.compressor = zstandard.ZstdCompressor(level=3)
-    return compressor.compress(data)
-
-
-def decompress(data: bytes) -> bytes:
-    return zstandard.ZstdDecompressor().decompress(data)
 
 
 def pack_details(details: bytes) -> bytes:
@@ -189,14 +166,6 @@ def open_records(file: Path, work: Callable[[sqlite3.Connection], Result]) -> Re
         connection.close()
 
 
-def build_block(content: bytes) -> StoredBlock:
-    return StoredBlock(hash_content(content), compress(content))
-
-
-def hash_content(content: bytes) -> bytes:
-    return blake2b(content, digest_size=16).digest()
-
-
 def insert_turn(connection: sqlite3.Connection, row: Row, details: bytes, bodies: Sequence[BodyRow]) -> Row:
     """Write one turn, as the next of its session unless it has a number. Returns the row with its number.
 
@@ -216,40 +185,13 @@ def insert_turn(connection: sqlite3.Connection, row: Row, details: bytes, bodies
                 turn,
                 body.part,
                 body.round,
-                _pack(body.blocks),
+                pack_refs(body.blocks),
                 pack_pieces(body.pieces) if body.pieces else b"",
             )
             for body in bodies
         ],
     )
     return row
-
-
-def insert_block(connection: sqlite3.Connection, block: StoredBlock) -> int:
-    """Write a block unless it is there. Returns its id. Its uses are counted by `count_uses`."""
-    return _insert(connection, block.hash, block.data, is_list=False)[0]
-
-
-def insert_list(connection: sqlite3.Connection, blocks: Sequence[int]) -> int:
-    """Write a list of blocks unless it is there. Returns its id."""
-    data = _pack(blocks)
-    number, is_new = _insert(connection, hash_content(b"list" + data), data, is_list=True)
-    if is_new:
-        count_uses(connection, blocks)
-    return number
-
-
-def _insert(connection: sqlite3.Connection, key: bytes, data: bytes, *, is_list: bool) -> tuple[int, bool]:
-    found = connection.execute("SELECT id FROM blocks WHERE hash = ?", (key,)).fetchone()
-    if found is not None:
-        return int(found[0]), False
-    sql = "INSERT INTO blocks (hash, uses, data, is_list) VALUES (?, 0, ?, ?)"
-    return connection.execute(sql, (key, data, is_list)).lastrowid or 0, True
-
-
-def count_uses(connection: sqlite3.Connection, blocks: Iterable[int], step: int = 1) -> None:
-    rows = ((step, block) for block in blocks)
-    connection.executemany("UPDATE blocks SET uses = uses + ? WHERE id = ?", rows)
 
 
 def read_size(connection: sqlite3.Connection) -> tuple[int, int]:
@@ -268,46 +210,16 @@ def read_bodies(connection: sqlite3.Connection, turn: int) -> list[BodyRow]:
     found = []
     for part, number, blob, pieces in rows:
         times = msgspec.msgpack.decode(decompress(pieces), type=list[tuple[int, int]]) if pieces else []
-        found.append(BodyRow(part, number, _unpack(blob), times))
+        found.append(BodyRow(part, number, unpack_refs(blob), times))
     return found
-
-
-def expand_lists(connection: sqlite3.Connection, blocks: Sequence[int]) -> list[int]:
-    """The block numbers with each list block replaced by its items, recursively."""
-    lists: dict[int, list[int]] = {}
-    unseen = set(blocks)
-    while unseen:
-        found = _select_blocks(connection, unseen, "is_list")
-        lists.update((number, _unpack(data)) for number, data in found)
-        unseen = {each for number, _ in found for each in lists[number]} - lists.keys()
-    expanded: list[int] = []
-    waiting = list(reversed(blocks))
-    while waiting:
-        block = waiting.pop()
-        if block in lists:
-            waiting += reversed(lists[block])
-        else:
-            expanded.append(block)
-    return expanded
 
 
 def read_content(connection: sqlite3.Connection, body: BodyRow) -> bytes:
     """The bytes of one content."""
     blocks = expand_lists(connection, body.blocks)
-    found = {number: decompress(data) for number, data in _select_blocks(connection, set(blocks))}
-    return b"".join([found.get(block, b"") for block in blocks])
-
-
-def _select_blocks(
-    connection: sqlite3.Connection, blocks: Iterable[int], condition: str = "1"
-) -> list[tuple[int, bytes]]:
-    wanted, found = list(blocks), []
-    for start in range(0, len(wanted), 500):
-        some = wanted[start : start + 500]
-        marks = ", ".join("?" * len(some))
-        sql = f"SELECT id, data FROM blocks WHERE id IN ({marks}) AND {condition}"  # noqa: S608 (marks)
-        found += connection.execute(sql, some).fetchall()
-    return found
+    rows = select_blocks(connection, {ref.block for ref in blocks})
+    found = {number: decompress(data) for number, data in rows}
+    return b"".join([ref.cut(found.get(ref.block, b"")) for ref in blocks])
 
 
 def delete_turns(connection: sqlite3.Connection, turns: Sequence[int]) -> None:
@@ -318,7 +230,7 @@ def delete_turns(connection: sqlite3.Connection, turns: Sequence[int]) -> None:
     connection.executemany("DELETE FROM turns WHERE id = ?", ((turn,) for turn in turns))
     while lists := connection.execute("SELECT id, data FROM blocks WHERE uses <= 0 AND is_list").fetchall():
         for number, data in lists:
-            count_uses(connection, _unpack(data), -1)
+            count_uses(connection, unpack_refs(data), -1)
             connection.execute("DELETE FROM blocks WHERE id = ?", (number,))
     connection.execute("DELETE FROM blocks WHERE uses <= 0")
     connection.execute("UPDATE deletions SET number = number + 1")
@@ -345,16 +257,6 @@ def find_expired(
     limit = min(surplus, DELETED_AT_ONCE)
     found.update(row[0] for row in connection.execute("SELECT id FROM turns ORDER BY id LIMIT ?", (limit,)))
     return sorted(found)
-
-
-def _pack(blocks: Sequence[int]) -> bytes:
-    """The ids, as the difference of each to the one before."""
-    deltas = [now - before for before, now in zip((0, *blocks), blocks, strict=False)]
-    return msgspec.msgpack.encode(deltas)
-
-
-def _unpack(data: bytes) -> list[int]:
-    return list(accumulate(msgspec.msgpack.decode(data, type=list[int])))
 
 
 def pack_pieces(pieces: Sequence[tuple[int, int]]) -> bytes:

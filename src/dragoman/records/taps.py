@@ -17,7 +17,7 @@ from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.transports import Transport
 from dragoman.records.segments import Segment
 from dragoman.upstream.port import PushReply, UpstreamReply
-from dragoman.wire.sse import Output
+from dragoman.wire.sse import Output, encode_sse
 
 #: Bytes of an upstream's reply that are kept. The rest is left out, and the record is marked.
 MAX_REPLY = 16 * 1024 * 1024
@@ -251,7 +251,7 @@ class RecordedClient:
 
 
 class TappedClient(RecordedClient):
-    """A client whose replies are kept: as bytes where the connection takes bytes, else as outputs."""
+    """A client whose replies are kept: as outputs, and as bytes where the connection takes bytes."""
 
     def __init__(
         self, client: Client, store: Callable[[], Awaitable[None]], now: Callable[[], float]
@@ -260,8 +260,18 @@ class TappedClient(RecordedClient):
         self._now = now
         self.status = 0
         self.headers: Mapping[str, str] = {}
+        #: What was written, as outputs if the client gets them as server-sent events.
         self.outputs: list[Output | bytes] = []
+        #: The bytes of each output; None if they were not needed yet.
+        self._encoded: list[bytes | None] = []
         self.times: list[float] = []
+
+    def list_pieces(self) -> list[bytes]:
+        """The outputs as bytes. Called by the recorder's thread."""
+        return [
+            data if data is not None else output if isinstance(output, bytes) else encode_sse(output)
+            for output, data in zip(self.outputs, self._encoded, strict=True)
+        ]
 
     @property
     def direct(self) -> DirectConnection | None:
@@ -269,13 +279,16 @@ class TappedClient(RecordedClient):
         if direct is None:
             return None
         keep_output, keep_time, now = self.outputs.append, self.times.append, self._now
+        keep_data = self._encoded.append
         if isinstance(direct, ByteConnection):
             encode, write_bytes = direct.encode, direct.write_bytes
+            is_sse = encode is encode_sse
 
             def write(output: Output) -> bool:
                 data = encode(output)
                 keep_time(now())
-                keep_output(data)
+                keep_output(output if is_sse else data)
+                keep_data(data)
                 # An empty piece would end the response.
                 return write_bytes(data) if data else True
         else:
@@ -284,6 +297,7 @@ class TappedClient(RecordedClient):
             def write(output: Output) -> bool:
                 keep_time(now())
                 keep_output(output)
+                keep_data(None)
                 return write_output(output)
 
         return TappedDirectConnection(write, direct.wait_until_drained)
@@ -308,6 +322,7 @@ class TappedClient(RecordedClient):
     def _keep(self, output: Output | bytes) -> None:
         self.times.append(self._now())
         self.outputs.append(output)
+        self._encoded.append(None)
 
 
 class TappedDirectConnection(NamedTuple):

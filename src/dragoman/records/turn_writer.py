@@ -1,10 +1,9 @@
 """`TurnWriter`: writes turns with their contents to the file. It belongs to the recorder's thread."""
 
 import asyncio
-import os
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,33 +11,27 @@ from dragoman.config.model import Config
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.hub.errors import ConfigError
 from dragoman.records.cache import MIN_CACHED, diagnose_turn
+from dragoman.records.contents import BodyWriter
 from dragoman.records.journal import JournalEntry
-from dragoman.records.redaction import redact_content, redact_stream
-from dragoman.records.segments import RequestMemory, Segment, cut_request
 from dragoman.records.sessions import find_project, find_session
 from dragoman.records.store import (
     BodyRow,
     Row,
-    StoredBlock,
-    build_block,
-    compress,
     connect_records,
-    count_uses,
     delete_turns,
     find_expired,
-    insert_block,
-    insert_list,
     insert_turn,
     read_deletions,
 )
 from dragoman.records.taps import BodyTap, MetaTap, PendingBody
 from dragoman.records.turns import build_row, encode_details
-from dragoman.wire.sse import Output, encode_sse
 
 #: Turns between two checks of the limits, at least.
 CHECK_EVERY = 50
 #: Turns between two checkpoints of the write-ahead log.
 CHECKPOINT_EVERY = 100
+#: Requests of a session that are searched for its project. Later ones have the folders of other programs.
+MAX_SEARCHES = 5
 #: Sessions that are remembered.
 MAX_SESSIONS = 2000
 
@@ -80,11 +73,10 @@ class TurnWriter:
         self._file = file
         self._get_config = get_config
         self._connection: sqlite3.Connection | None = None
-        self._memory = RequestMemory()
-        #: The ids of segments are valid as long as this has not changed.
-        self._generation = 0
-        self._secrets: tuple[Config | None, list[bytes]] = (None, [])
+        self._contents = BodyWriter(get_config, lambda: self._connection or self._connect())
         self._projects: OrderedDict[str, str] = OrderedDict()
+        #: The requests that were searched for the project of their session.
+        self._searches: dict[str, int] = {}
         self._until_check = self._deletions = 0
         self._until_checkpoint = CHECKPOINT_EVERY
         #: The prompt tokens of the last turn, by session, sub-agent and target.
@@ -153,9 +145,8 @@ class TurnWriter:
         return connection
 
     def _forget(self) -> None:
-        """After an error: the connection and the remembered segments may not fit the file."""
-        self._memory = RequestMemory()
-        self._generation += 1
+        """After an error: the connection and the remembered blocks may not fit the file."""
+        self._contents.forget()
         try:
             self.close()
         except sqlite3.Error:
@@ -170,34 +161,19 @@ class TurnWriter:
             job.session = find_session(job.identity, body, job.owner)
         if not job.is_stored:
             return self._find_project(job.session, body)
-        lane = (job.session, job.identity.sub_agent, job.target)
-        head, tail, start, end = self._memory.match(lane, body)
-        raw = body[start:end]
+        new = self._contents.prepare(job, body)
         if job.client is None:
-            self._find_project(job.session, raw)
-        content = redact_content(raw, self._list_secrets())
-        new, last = [], 0
-        for at in cut_request(raw) if raw else ():
-            new.append(Segment(raw[last:at], content[last:at]))
-            last = at
-        job.segments, job.generation = [*head, *new, *tail], self._generation
-        self._memory.remember(lane, job.segments)
+            self._find_project(job.session, new)
 
     def _find_project(self, session: str, text: bytes) -> None:
-        """Look for the project of a session in the new text of a request."""
-        if not self._projects.get(session):
-            self._projects[session] = find_project(text)
-            if len(self._projects) > MAX_SESSIONS:
-                self._projects.popitem(last=False)
-
-    def _list_secrets(self) -> list[bytes]:
-        config = self._get_config()
-        if self._secrets[0] is not config:
-            values = [key for provider in config.providers.values() for key in provider.keys]
-            values += config.server.keys
-            secrets = [value.reveal().encode() for value in values if len(value.reveal()) >= 6]
-            self._secrets = (config, secrets)
-        return self._secrets[1]
+        """Look for the project of a session in the new text of its first requests."""
+        if self._projects.get(session) or self._searches.get(session, 0) >= MAX_SEARCHES:
+            return
+        self._projects[session] = find_project(text)
+        self._searches[session] = self._searches.get(session, 0) + 1
+        if len(self._projects) > MAX_SESSIONS:
+            oldest, _ = self._projects.popitem(last=False)
+            self._searches.pop(oldest, None)
 
     def _write_turns(self, ended: list[EndedTurn | JournaledTurn]) -> list[Row]:
         connection = self._connection or self._connect()
@@ -228,7 +204,7 @@ class TurnWriter:
         session = tap.identity.session or (request.session if request else "") or record.request_id
         project = self._projects.get(session, "")
         row = build_row(record, tap, session, project, now)
-        bodies = list(self._write_bodies(connection, tap)) if isinstance(tap, BodyTap) else []
+        bodies = self._contents.write(connection, tap) if isinstance(tap, BodyTap) else []
         row = self._insert(connection, row, encode_details(record, tap), bodies)
         if bodies:
             self._check_prefix(connection, row)
@@ -263,57 +239,6 @@ class TurnWriter:
             place = f"{report.upstream_break.path}, character {report.upstream_break.position}"
             self.last_broken_prefix = f"session {row['session']}, turn {row['number']}: {place}"
 
-    def _write_bodies(self, connection: sqlite3.Connection, tap: BodyTap) -> Iterator[BodyRow]:
-        requests = [("client_request", 0, tap.request)]
-        requests += [("upstream_request", number, call.request) for number, call in enumerate(tap.calls)]
-        for part, number, request in requests:
-            if request is not None and request.segments:
-                blocks = self._write_segments(connection, request)
-                count_uses(connection, blocks)
-                yield BodyRow(part, number, blocks, ())
-        last, blocks = b"", []
-        replies = [("upstream_reply", *each) for each in enumerate(tap.calls)]
-        for part, number, call in replies:
-            if call.pieces:
-                last = b"".join(call.pieces)
-                blocks = self._write_reply(connection, last)
-                yield BodyRow(part, number, blocks, _list_pieces(call.times, call.pieces, tap.started_at))
-        if tap.client is not None and tap.client.outputs:
-            pieces = [_encode(output) for output in tap.client.outputs]
-            sent = b"".join(pieces)
-            if sent != last:
-                blocks = self._write_reply(connection, sent)
-            else:
-                # Forwarded unchanged.
-                count_uses(connection, blocks)
-            yield BodyRow("client_reply", 0, blocks, _list_pieces(tap.client.times, pieces, tap.started_at))
-
-    def _write_segments(self, connection: sqlite3.Connection, request: PendingBody) -> list[int]:
-        """The ids of the segments of a request. Those that are not in the file yet are written."""
-        is_valid = request.generation == self._generation
-        return [self._write_segment(connection, each, is_valid=is_valid) for each in request.segments or ()]
-
-    def _write_segment(self, connection: sqlite3.Connection, segment: Segment, *, is_valid: bool) -> int:
-        if not is_valid:
-            # The file may have lost blocks since the request came.
-            content = redact_content(segment.raw, self._list_secrets())
-            return insert_block(connection, build_block(content))
-        if not segment.id:
-            if segment.parts:
-                parts = [self._write_segment(connection, part, is_valid=True) for part in segment.parts]
-                segment.id = insert_list(connection, parts)
-            else:
-                segment.id = insert_block(connection, build_block(segment.content))
-            segment.content, segment.parts = b"", ()
-        return segment.id
-
-    def _write_reply(self, connection: sqlite3.Connection, content: bytes) -> list[int]:
-        # A reply is unique, and to hash it takes longer than to compress it.
-        data = compress(redact_stream(content, self._list_secrets()))
-        blocks = [insert_block(connection, StoredBlock(os.urandom(16), data))]
-        count_uses(connection, blocks)
-        return blocks
-
     def _apply_limits(self, connection: sqlite3.Connection, now: float) -> None:
         limits = self._get_config().records
         # The check reads all rows, so it comes less often where there may be many.
@@ -333,15 +258,5 @@ class TurnWriter:
         """Forget blocks that were deleted since the last look, by this process or by a command."""
         deletions = read_deletions(connection)
         if deletions != self._deletions:
-            self._memory = RequestMemory()
-            self._generation += 1
+            self._contents.note_deletion()
         self._deletions = deletions
-
-
-def _list_pieces(times: Sequence[float], pieces: Sequence[bytes], started_at: float) -> list[tuple[int, int]]:
-    """The milliseconds since the beginning of the exchange and the length of each piece."""
-    return list(zip([int((at - started_at) * 1000) for at in times], map(len, pieces), strict=True))
-
-
-def _encode(output: Output | bytes) -> bytes:
-    return output if isinstance(output, bytes) else encode_sse(output)

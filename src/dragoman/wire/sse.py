@@ -117,15 +117,15 @@ def encode_sse(output: Output) -> bytes:
         return output.data + encode_sse(output.added) if output.added else output.data
     if not output:
         return b""
-    prefixes = _PREFIXES
+    prefixes = EVENT_PREFIXES
     # One concatenation per frame: formatting each frame takes three times as long.
     return b"\n\n".join([prefixes[frame.event] + frame.data for frame in output]) + b"\n\n"
 
 
 def _encode_part(part: Frame | FrameRun) -> bytes:
     if isinstance(part, Frame):
-        return _PREFIXES[part.event] + part.data + b"\n\n"
-    start, end = _PREFIXES[part.event] + part.head, part.tail + b"\n\n"
+        return EVENT_PREFIXES[part.event] + part.data + b"\n\n"
+    start, end = EVENT_PREFIXES[part.event] + part.head, part.tail + b"\n\n"
     # The last value has a line end, too: what replaces it ends with a beginning too many.
     return start + part.values.replace(b"\n", end + start)[: -len(start)]
 
@@ -140,7 +140,7 @@ class _EventPrefixes(dict[str, bytes]):
         return prefix
 
 
-_PREFIXES = _EventPrefixes({"": b"data: "})
+EVENT_PREFIXES = _EventPrefixes({"": b"data: "})
 
 
 def _join_lines(data: bytes) -> bytes:
