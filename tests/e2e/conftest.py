@@ -1,9 +1,11 @@
 """The environment of the end-to-end tests, one for each test process."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.e2e.claude_code import Caller, Host
 from tests.e2e.environment import Environment
 
 
@@ -13,3 +15,15 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environmen
     environment.open()
     yield environment
     environment.close()
+
+
+@pytest.fixture
+def caller(environment: Environment) -> Caller:
+    return Caller(environment)
+
+
+@pytest.fixture
+def host(environment: Environment, tmp_path: Path) -> Iterator[Host]:
+    host = Host(environment, tmp_path / "gateway")
+    yield host
+    host.close()

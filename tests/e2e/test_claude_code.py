@@ -15,12 +15,6 @@ from tests.e2e.claude_code import CALCULATE, LOOK_UP, MODEL, PIXEL, Caller, Talk
 from tests.e2e.environment import Environment
 from tests.e2e.upstream.script import Turn, Use
 
-
-@pytest.fixture
-def caller(environment: Environment) -> Caller:
-    return Caller(environment)
-
-
 SUM = (Turn(uses=(Use("calculate", "123 + 456"),)), Turn(text="The result is 579."))
 TWO = (Turn(uses=(Use("calculate", "1 + 2"), Use("look_up", "colour"))), Turn(text="3 and blue."))
 

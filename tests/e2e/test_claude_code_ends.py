@@ -1,7 +1,6 @@
 """What the end of a session costs and leaves behind, and what outlives it."""
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,18 +14,6 @@ from tests.e2e.upstream.script import Turn, Use
 
 SUM = (Turn(uses=(Use("calculate", "123 + 456"),)), Turn(text="The result is 579."))
 PICTURE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
-
-
-@pytest.fixture
-def caller(environment: Environment) -> Caller:
-    return Caller(environment)
-
-
-@pytest.fixture
-def host(environment: Environment, tmp_path: Path) -> Iterator[Host]:
-    host = Host(environment, tmp_path / "gateway")
-    yield host
-    host.close()
 
 
 def park(caller: Caller, model: str = "") -> tuple[Talk, Any]:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -18,18 +17,6 @@ from tests.e2e.upstream.script import Fault, Turn, Use
 SUM = (Turn(uses=(Use("calculate", "123 + 456"),)), Turn(text="The result is 579."))
 #: A reply that stops in the middle for longer than any test lasts.
 SLOW = Fault(kind="silence", turn=Turn(text="This takes a long while to say."), place="text", seconds=60.0)
-
-
-@pytest.fixture
-def caller(environment: Environment) -> Caller:
-    return Caller(environment)
-
-
-@pytest.fixture
-def host(environment: Environment, tmp_path: Path) -> Iterator[Host]:
-    host = Host(environment, tmp_path / "gateway")
-    yield host
-    host.close()
 
 
 @pytest.mark.rule("R101")

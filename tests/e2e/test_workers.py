@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,39 @@ async def wait_for_workers(gateway: Workers, session: aiohttp.ClientSession, cou
     return found
 
 
+async def read_stream(gateway: Workers, session: aiohttp.ClientSession) -> bytes:
+    url = f"{gateway.url}/v1/chat/completions"
+    async with session.post(url, json={**HELLO, "stream": True}) as response:
+        return await response.read()
+
+
+async def wait_for_another(gateway: Workers, session: aiohttp.ClientSession, former: int) -> None:
+    async with asyncio.timeout(60):
+        while len(now := await gateway.list_processes(session)) < 2 or former in now:
+            await asyncio.sleep(0.1)
+
+
+async def wait_until_closing(gateway: Workers, session: aiohttp.ClientSession, process: int) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            workers = (await gateway.status(session))["gateway"]["workers"]
+            if (process, "closing") in [(each["process"], each["state"]) for each in workers]:
+                return
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def serving(upstream: ByteServer, folder: Path) -> AsyncIterator[tuple[Workers, aiohttp.ClientSession]]:
+    """Two workers that run, and a session for requests to them. They must stop without an error."""
+    gateway = Workers(config(upstream), folder)
+    async with new_session() as session:
+        await gateway.start()
+        try:
+            yield gateway, session
+        finally:
+            assert await gateway.stop() == 0
+
+
 def test_workers_share_the_port_the_budget_and_their_numbers(tmp_path: Path) -> None:
     budget = 20 * USED + 7
 
@@ -90,20 +125,13 @@ def test_workers_share_the_port_the_budget_and_their_numbers(tmp_path: Path) -> 
 
 def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with ByteServer([WHOLE]) as upstream, new_session() as session:
-            gateway = Workers(config(upstream), tmp_path)
-            await gateway.start()
-            try:
-                before = await wait_for_workers(gateway, session)
-                victim = min(before)
-                os.kill(victim, signal.SIGKILL)
-                async with asyncio.timeout(60):
-                    while len(now := await gateway.list_processes(session)) < 2 or victim in now:
-                        await asyncio.sleep(0.1)
-                statuses = [await ask(session, gateway) for _ in range(20)]
-                assert statuses == [200] * 20
-            finally:
-                assert await gateway.stop() == 0
+        async with ByteServer([WHOLE]) as upstream, serving(upstream, tmp_path) as (gateway, session):
+            before = await wait_for_workers(gateway, session)
+            victim = min(before)
+            os.kill(victim, signal.SIGKILL)
+            await wait_for_another(gateway, session, victim)
+            statuses = [await ask(session, gateway) for _ in range(20)]
+            assert statuses == [200] * 20
 
     run(scenario)
 
@@ -113,53 +141,22 @@ def test_a_reload_reaches_all_workers_and_drops_no_stream(tmp_path: Path) -> Non
     answer: list[Action] = [stream_head(), chunk(DELTA), Pause(finish), chunk(END), LAST_CHUNK]
 
     async def scenario() -> None:
-        async with ByteServer(answer) as upstream, new_session() as session:
-            gateway = Workers(config(upstream), tmp_path)
-            await gateway.start()
-            try:
-                await wait_for_workers(gateway, session)
+        async with ByteServer(answer) as upstream, serving(upstream, tmp_path) as (gateway, session):
+            await wait_for_workers(gateway, session)
 
-                async def stream() -> bytes:
-                    url = f"{gateway.url}/v1/chat/completions"
-                    async with session.post(url, json={**HELLO, "stream": True}) as response:
-                        return await response.read()
-
-                streams = [asyncio.ensure_future(stream()) for _ in range(8)]
-                await eventually(lambda: len(upstream.received) == 8)
-                path = tmp_path / "dragoman.toml"
-                path.write_text(path.read_text() + "ping = 5.0\n")
-                async with session.post(f"{gateway.url}/admin/reload", headers=gateway.admin()) as response:
-                    assert response.status == 200
-                finish.set()
-                assert all(b"[DONE]" in body for body in await asyncio.gather(*streams))
-                async with session.get(f"{gateway.url}/metrics", headers=gateway.admin()) as response:
-                    text = await response.text()
-                assert 'dragoman_reloads_total{outcome="done"} 2' in text
-            finally:
-                assert await gateway.stop() == 0
+            streams = [asyncio.ensure_future(read_stream(gateway, session)) for _ in range(8)]
+            await eventually(lambda: len(upstream.received) == 8)
+            path = tmp_path / "dragoman.toml"
+            path.write_text(path.read_text() + "ping = 5.0\n")
+            async with session.post(f"{gateway.url}/admin/reload", headers=gateway.admin()) as response:
+                assert response.status == 200
+            finish.set()
+            assert all(b"[DONE]" in body for body in await asyncio.gather(*streams))
+            async with session.get(f"{gateway.url}/metrics", headers=gateway.admin()) as response:
+                text = await response.text()
+            assert 'dragoman_reloads_total{outcome="done"} 2' in text
 
     run(scenario)
-
-
-async def read_stream(gateway: Workers, session: aiohttp.ClientSession) -> bytes:
-    url = f"{gateway.url}/v1/chat/completions"
-    async with session.post(url, json={**HELLO, "stream": True}) as response:
-        return await response.read()
-
-
-async def wait_for_another(gateway: Workers, session: aiohttp.ClientSession, former: int) -> None:
-    async with asyncio.timeout(60):
-        while len(now := await gateway.list_processes(session)) < 2 or former in now:
-            await asyncio.sleep(0.1)
-
-
-async def wait_until_closing(gateway: Workers, session: aiohttp.ClientSession, process: int) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            workers = (await gateway.status(session))["gateway"]["workers"]
-            if (process, "closing") in [(each["process"], each["state"]) for each in workers]:
-                return
-            await asyncio.sleep(0.05)
 
 
 def test_workers_are_restarted_one_after_the_other_without_a_dropped_stream(tmp_path: Path) -> None:
@@ -168,25 +165,20 @@ def test_workers_are_restarted_one_after_the_other_without_a_dropped_stream(tmp_
     answer: list[Action] = [stream_head(), chunk(DELTA), Pause(finish), chunk(END), LAST_CHUNK]
 
     async def scenario() -> None:
-        async with ByteServer(answer) as upstream, new_session() as session:
-            gateway = Workers(config(upstream), tmp_path)
-            await gateway.start()
-            try:
-                former = await wait_for_workers(gateway, session)
-                for process in sorted(former):
-                    finish.clear()
-                    received = len(upstream.received)
-                    streams = [asyncio.ensure_future(read_stream(gateway, session)) for _ in range(12)]
-                    await eventually(lambda received=received: len(upstream.received) == received + 12)  # type: ignore[misc]  # a default in a lambda
-                    os.kill(process, signal.SIGTERM)
-                    await wait_until_closing(gateway, session, process)
-                    assert not any(each.done() for each in streams)
-                    finish.set()
-                    assert all(b"[DONE]" in body for body in await asyncio.gather(*streams))
-                    await wait_for_another(gateway, session, process)
-                assert former.isdisjoint(await gateway.list_processes(session))
-            finally:
-                assert await gateway.stop() == 0
+        async with ByteServer(answer) as upstream, serving(upstream, tmp_path) as (gateway, session):
+            former = await wait_for_workers(gateway, session)
+            for process in sorted(former):
+                finish.clear()
+                received = len(upstream.received)
+                streams = [asyncio.ensure_future(read_stream(gateway, session)) for _ in range(12)]
+                await eventually(lambda received=received: len(upstream.received) == received + 12)  # type: ignore[misc]  # a default in a lambda
+                os.kill(process, signal.SIGTERM)
+                await wait_until_closing(gateway, session, process)
+                assert not any(each.done() for each in streams)
+                finish.set()
+                assert all(b"[DONE]" in body for body in await asyncio.gather(*streams))
+                await wait_for_another(gateway, session, process)
+            assert former.isdisjoint(await gateway.list_processes(session))
 
     run(scenario)
 
@@ -196,26 +188,21 @@ def test_a_worker_that_is_killed_breaks_only_its_own_streams(tmp_path: Path) -> 
     answer: list[Action] = [stream_head(), chunk(DELTA), Pause(finish), chunk(END), LAST_CHUNK]
 
     async def scenario() -> None:
-        async with ByteServer(answer) as upstream, new_session() as session:
-            gateway = Workers(config(upstream), tmp_path)
-            await gateway.start()
-            try:
-                victim = min(await wait_for_workers(gateway, session))
-                streams = [asyncio.ensure_future(read_stream(gateway, session)) for _ in range(16)]
-                await eventually(lambda: len(upstream.received) == 16)
-                os.kill(victim, signal.SIGKILL)
-                await wait_for_another(gateway, session, victim)
-                broken = [each for each in streams if each.done()]
-                assert 0 < len(broken) < 16
-                assert all(isinstance(each.exception(), aiohttp.ClientError) for each in broken)
-                finish.set()
-                whole = await asyncio.gather(*(each for each in streams if each not in broken))
-                assert all(b"[DONE]" in body for body in whole)
-                # The new worker serves: all requests of many connections are answered.
-                bodies = await asyncio.gather(*(read_stream(gateway, session) for _ in range(16)))
-                assert all(b"[DONE]" in body for body in bodies)
-            finally:
-                assert await gateway.stop() == 0
+        async with ByteServer(answer) as upstream, serving(upstream, tmp_path) as (gateway, session):
+            victim = min(await wait_for_workers(gateway, session))
+            streams = [asyncio.ensure_future(read_stream(gateway, session)) for _ in range(16)]
+            await eventually(lambda: len(upstream.received) == 16)
+            os.kill(victim, signal.SIGKILL)
+            await wait_for_another(gateway, session, victim)
+            broken = [each for each in streams if each.done()]
+            assert 0 < len(broken) < 16
+            assert all(isinstance(each.exception(), aiohttp.ClientError) for each in broken)
+            finish.set()
+            whole = await asyncio.gather(*(each for each in streams if each not in broken))
+            assert all(b"[DONE]" in body for body in whole)
+            # The new worker serves: all requests of many connections are answered.
+            bodies = await asyncio.gather(*(read_stream(gateway, session) for _ in range(16)))
+            assert all(b"[DONE]" in body for body in bodies)
 
     run(scenario)
 
@@ -243,8 +230,8 @@ def test_a_port_that_is_in_use_is_an_error(tmp_path: Path) -> None:
                 env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
                 stderr=asyncio.subprocess.PIPE,
             )
-            _, said = await started.communicate()
+            _, error = await started.communicate()
             assert started.returncode == 2
-            assert b"cannot listen on" in said
+            assert b"cannot listen on" in error
 
     run(scenario)

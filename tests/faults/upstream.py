@@ -13,35 +13,25 @@ import msgspec
 
 from tests.faults.actions import Action, Drip, Reset, Send, Silence
 from tests.faults.table import FAULTS
+from tests.loopback import LoopbackServer
 
 #: Seconds between two pieces of a reply that drips.
 PAUSE = 0.002
 
 
-class FaultyUpstream:
+class FaultyUpstream(LoopbackServer):
     """Serves all dialects. `requests` counts by model, `left` names the models whose client has left."""
 
     def __init__(self, dialect: str, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(tls)
         self.requests: Counter[str] = Counter()
         self.left: set[str] = set()
         #: The heads of all requests, in lower case.
         self.heads: list[str] = []
         self.open = 0
-        self.port = 0
         self._dialect = dialect
-        self._tls = tls
-        self._server: asyncio.Server | None = None
 
-    async def __aenter__(self) -> "FaultyUpstream":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls, limit=2**24)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.open += 1
         try:
             with suppress(OSError, asyncio.IncompleteReadError, ssl.SSLError):

@@ -15,6 +15,7 @@ from dragoman.config.settings import ServerSettings, Timeouts
 from dragoman.dialects.registry import dialect_named
 from tests.fuzz.answers import Answers, traces
 from tests.fuzz.mutations import spoiled_bytes, spoiled_json
+from tests.loopback import LoopbackServer
 from tests.server.running import Running, running
 from tests.upstream.byte_server import eventually
 
@@ -125,24 +126,14 @@ def answer_for(seed: str) -> tuple[str, bytes]:
     return kind.__name__, kind(dice, upstream)
 
 
-class HostileUpstream:
+class HostileUpstream(LoopbackServer):
     """Answers each request with what its model name, a seed, stands for, and hangs up."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.open = 0
-        self.port = 0
-        self._server: asyncio.Server | None = None
 
-    async def __aenter__(self) -> "HostileUpstream":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.open += 1
         try:
             with suppress(OSError, asyncio.IncompleteReadError):

@@ -10,6 +10,19 @@ DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 SCHEMA: Json = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 
 
+def chat_reply_with_call(name: str, arguments: str, call: str = "call_1") -> Json:
+    """A whole Chat reply that calls one tool."""
+    called = {"id": call, "type": "function", "function": {"name": name, "arguments": arguments}}
+    message = {"role": "assistant", "content": None, "tool_calls": [called]}
+    return {
+        "id": "chatcmpl-12345678",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
+    }
+
+
 def declared(dialect: str, names: Sequence[str]) -> list[object]:
     """Tools of these names, with the same schema, in the words of the dialect."""
     match dialect:

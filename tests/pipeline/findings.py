@@ -6,7 +6,7 @@ import msgspec
 
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import UpstreamFailed
-from tests.pipeline.asking import declared
+from tests.pipeline.asking import chat_reply_with_call, declared
 from tests.pipeline.test_hosted_search import SEARCHES as REPORTED_SEARCHES
 from tests.pipeline.test_logprobs import REPLIES as SCORED_REPLIES
 from tests.pipeline.test_replayed_reasoning import HISTORIES as REASONED_HISTORIES
@@ -166,29 +166,7 @@ COMPLETED_LATER: dict[str, bytes] = {
     )
     + frame({"type": "content_block_stop", "index": 0})
     + stop_for("tool_use"),
-    "openai_chat": frame(
-        {
-            **CHAT_HEAD,
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {
-                        "role": "assistant",
-                        "content": None,
-                        "tool_calls": [
-                            {
-                                "id": "call_a",
-                                "type": "function",
-                                "function": {"name": "ls", "arguments": ARGUMENTS},
-                            }
-                        ],
-                    },
-                    "finish_reason": "tool_calls",
-                }
-            ],
-        }
-    )
-    + DONE,
+    "openai_chat": frame({**chat_reply_with_call("ls", ARGUMENTS, "call_a"), **CHAT_HEAD}) + DONE,
     "openai_responses": frame({"type": "response.created", "response": {**RESPONSE, "status": "in_progress"}})
     + frame(
         {

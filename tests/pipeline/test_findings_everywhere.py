@@ -20,7 +20,7 @@ from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.providers.profile import Profile
-from tests.pipeline.asking import DIALECTS, asking
+from tests.pipeline.asking import DIALECTS, asking, chat_reply_with_call
 from tests.pipeline.findings import (
     ALTERNATING,
     COMPLETED_LATER,
@@ -190,25 +190,7 @@ def check_names(direction: Direction) -> None:
 
 
 def _call(dialect: str, name: str) -> tuple[Json]:
-    chat: Json = {
-        "id": "chatcmpl-12345678",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": [
-            {
-                "index": 0,
-                "message": {
-                    "role": "assistant",
-                    "content": None,
-                    "tool_calls": [
-                        {"id": "call_a", "type": "function", "function": {"name": name, "arguments": "{}"}}
-                    ],
-                },
-                "finish_reason": "tool_calls",
-            }
-        ],
-    }
+    chat = chat_reply_with_call(name, "{}", "call_a")
     return (chat if dialect == CHAT else translate_reply(chat, source=CHAT, target=dialect, model="m").body,)
 
 

@@ -14,7 +14,7 @@ from dragoman.hub.stage import Sequencer
 from tests.cases.essence import read_essence
 from tests.dialects.strategies import replies
 from tests.exchange.governing import events_of, question, run_governed, script, write_stream
-from tests.pipeline.asking import DIALECTS, asking
+from tests.pipeline.asking import DIALECTS, asking, chat_reply_with_call
 
 MENDING = Governance(tools="hold", harvest="auto", rename=True)
 
@@ -41,31 +41,7 @@ def test_a_streamed_reply_can_be_governed(client: str) -> None:
 
 @pytest.mark.parametrize("client", DIALECTS)
 def test_a_whole_reply_can_be_governed(client: str) -> None:
-    body = msgspec.json.encode(
-        {
-            "id": "c",
-            "object": "chat.completion",
-            "created": 1,
-            "model": "m",
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {
-                        "role": "assistant",
-                        "content": None,
-                        "tool_calls": [
-                            {
-                                "id": "call_1",
-                                "type": "function",
-                                "function": {"name": "rEAD", "arguments": "{'path': 'a'}"},
-                            }
-                        ],
-                    },
-                    "finish_reason": "tool_calls",
-                }
-            ],
-        }
-    )
+    body = chat_reply_with_call("rEAD", "{'path': 'a'}")
     translated = translate_reply(
         body,
         source="openai_chat",

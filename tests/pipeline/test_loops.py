@@ -8,7 +8,7 @@ import pytest
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.ids import IdSource
 from dragoman.pipeline import StreamTranslator, translate_request
-from tests.pipeline.asking import DIALECTS, asking
+from tests.pipeline.asking import DIALECTS, asking, chat_reply_with_call
 from tests.sse import collect_sse, explode_sse
 
 Json = dict[str, Any]
@@ -25,29 +25,7 @@ CALLING: dict[str, Json] = {
         "stop_sequence": None,
         "usage": {"input_tokens": 5, "output_tokens": 5},
     },
-    "openai_chat": {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": [
-            {
-                "index": 0,
-                "message": {
-                    "role": "assistant",
-                    "content": None,
-                    "tool_calls": [
-                        {
-                            "id": "call_1",
-                            "type": "function",
-                            "function": {"name": "Read", "arguments": '{"path":"a"}'},
-                        }
-                    ],
-                },
-                "finish_reason": "tool_calls",
-            }
-        ],
-    },
+    "openai_chat": chat_reply_with_call("Read", '{"path":"a"}'),
     "openai_responses": {
         "id": "resp_1",
         "object": "response",

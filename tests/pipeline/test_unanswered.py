@@ -10,6 +10,7 @@ from dragoman.hub.errors import UpstreamFailed
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.fold import Reply, fold
 from dragoman.routing.retry import find_retry_action
+from tests.pipeline.findings import MESSAGE
 from tests.pipeline.recordings import DIALECTS
 from tests.sse import collect_sse
 
@@ -41,16 +42,6 @@ def gemini_body(*parts: Json, reason: str = "", **candidate: object) -> Json:
 
 
 ROLE: Json = {"role": "assistant", "content": ""}
-MESSAGE: Json = {
-    "id": "msg_1",
-    "type": "message",
-    "role": "assistant",
-    "model": "m",
-    "content": [],
-    "stop_reason": None,
-    "stop_sequence": None,
-    "usage": {"input_tokens": 1, "output_tokens": 0},
-}
 ANTHROPIC_START = frame({"type": "message_start", "message": MESSAGE})
 ANTHROPIC_STOP = frame({"type": "message_stop"})
 EMPTY_TEXT = frame(

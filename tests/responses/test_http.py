@@ -5,6 +5,7 @@ import pytest
 
 from dragoman.config.settings import ResponsesSettings
 from tests.exchange.sample_replies import CHAT_WHOLE
+from tests.pipeline.asking import chat_reply_with_call
 from tests.responses.looped import looped
 from tests.server.running import Got, Running, config_for, running
 from tests.upstream.byte_server import ByteServer, reply
@@ -108,27 +109,7 @@ async def test_an_upstream_of_the_same_dialect_is_asked_to_keep_nothing() -> Non
         assert [item["content"] for item in continued["input"]] == ["say hello", "say hello"]
 
 
-CALLING = msgspec.json.encode(
-    {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": [
-            {
-                "index": 0,
-                "finish_reason": "tool_calls",
-                "message": {
-                    "role": "assistant",
-                    "content": None,
-                    "tool_calls": [
-                        {"id": "call_1", "type": "function", "function": {"name": "Read", "arguments": "{}"}}
-                    ],
-                },
-            }
-        ],
-    }
-)
+CALLING = msgspec.json.encode(chat_reply_with_call("Read", "{}"))
 
 
 @pytest.mark.rule("F21")

@@ -226,37 +226,19 @@ def test_draining_lets_open_streams_finish_and_sends_newcomers_away() -> None:
 
 
 @pytest.mark.rule("R135")
-def test_draining_ends_within_its_limit_and_sends_an_error_to_open_streams() -> None:
+@pytest.mark.parametrize(("drain", "stops"), [(0.05, 1), (3600, 2)], ids=["after its limit", "stopped twice"])
+def test_draining_ends_and_sends_an_error_to_open_streams(drain: float, stops: int) -> None:
     async def scenario() -> None:
         async with (
             ByteServer([*BEGINNING, Pause(asyncio.Event())]) as upstream,
-            serving(config_for(upstream.url, server=ServerSettings(port=0, drain=0.05))) as gateway,
+            serving(config_for(upstream.url, server=ServerSettings(port=0, drain=drain))) as gateway,
             gateway.connected() as client,
         ):
             await client.send("POST", "/v1/messages", QUESTION)
             await client.head()
-            gateway.stop()
-            body = await client.rest()
-            assert b"event: error" in body
-            assert b"shutting down" in body
-            await eventually(upstream.hung_up.is_set)
-
-    run(scenario)
-
-
-@pytest.mark.rule("R135")
-def test_open_streams_get_an_error_also_when_the_gateway_is_stopped_twice() -> None:
-    async def scenario() -> None:
-        async with (
-            ByteServer([*BEGINNING, Pause(asyncio.Event())]) as upstream,
-            serving(config_for(upstream.url, server=ServerSettings(port=0, drain=3600))) as gateway,
-            gateway.connected() as client,
-        ):
-            await client.send("POST", "/v1/messages", QUESTION)
-            await client.head()
-            gateway.stop()
-            await eventually(lambda: gateway.app.exchanges.is_closing)
-            gateway.stop()
+            for _ in range(stops):
+                gateway.stop()
+                await eventually(lambda: gateway.app.exchanges.is_closing)
             body = await client.rest()
             assert b"event: error" in body
             assert b"shutting down" in body

@@ -1,6 +1,7 @@
 """Small agents on the JavaScript SDKs, each a program for Node."""
 
 import shutil
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tests.e2e.clients.client import CLIENTS, AgentTask, Client, Outcome, execute
@@ -40,25 +41,21 @@ MODELS = {
     "openai_responses": "gpt-5.5",
     "gemini": "gemini-3-pro-preview",
 }
-JS_APPS = tuple(
-    Client(
-        name=f"js-{dialect}",
-        dialect=dialect,
-        model=model,
-        grips=GRIPS,
-        run=run_vendor,
-        carries_seals=dialect != "openai_chat",
+
+
+def _build_apps(prefix: str, run: Callable[[Client, AgentTask], Awaitable[Outcome]]) -> tuple[Client, ...]:
+    return tuple(
+        Client(
+            name=f"{prefix}-{dialect}",
+            dialect=dialect,
+            model=model,
+            grips=GRIPS,
+            run=run,
+            carries_seals=dialect != "openai_chat",
+        )
+        for dialect, model in MODELS.items()
     )
-    for dialect, model in MODELS.items()
-)
-AI_SDK_APPS = tuple(
-    Client(
-        name=f"ai-sdk-{dialect}",
-        dialect=dialect,
-        model=model,
-        grips=GRIPS,
-        run=run_ai_sdk,
-        carries_seals=dialect != "openai_chat",
-    )
-    for dialect, model in MODELS.items()
-)
+
+
+JS_APPS = _build_apps("js", run_vendor)
+AI_SDK_APPS = _build_apps("ai-sdk", run_ai_sdk)
