@@ -148,6 +148,10 @@ class ReplyBuilder:
         if texts:
             self._events.append(DeltaRun(delta, index, texts))
 
+    def count_text(self, characters: int) -> None:
+        """Count characters of an open text that `append` did not get. The next `append` checks the limit."""
+        self._characters += characters
+
     def _check_length(self) -> None:
         if self._characters > self.MAX_CHARACTERS:
             raise UpstreamProtocolError(f"more than {self.MAX_CHARACTERS} characters in one reply")

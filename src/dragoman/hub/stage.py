@@ -6,6 +6,7 @@ order.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal, Protocol, assert_never
 
 import msgspec
@@ -202,3 +203,12 @@ class Sequencer:
         ):
             released += self._calls.take_next()
         return released
+
+
+@lru_cache(maxsize=1024)
+def find_handlers(unchanged: tuple[frozenset[type], ...]) -> dict[type, tuple[int, ...]]:
+    """The positions of the stages that may change a delta, by its kind. Cached: few cases recur."""
+    return {
+        kind: tuple(position for position, kinds in enumerate(unchanged) if kind not in kinds)
+        for kind in DELTAS
+    }

@@ -19,10 +19,11 @@ must be known or changed. `build_target_request` makes the request for one targe
 `ReplyPipeline` (reply) takes pieces of the upstream's reply and gives output for the client's transport.
 `TranslatedReply` reads, changes and writes; `ForwardedReply` (forwarded) passes the upstream's events on and
 reads only what the tally needs. A run of similar deltas is passed and written as one value if no stage must
-see each of them. Output is a sequence of frames, some of them as runs, or the upstream's own events. The
-client's connection (`exchange.client.Client`; over HTTP `server/client.py`) encodes it with its transport
-(transports): server-sent events or a JSON array. A whole reply takes the same way: it is exploded into frames
-and collected into a body at the end, so streamed and whole replies agree.
+see each of them. A text delta that comes alone and looks like the one before takes a short way (express).
+Output is a sequence of frames, some of them as runs, or the upstream's own events. The connection of the
+client (`exchange.client.Client`; over HTTP `server/client.py`) encodes it with its transport (transports):
+server-sent events or a JSON array. A whole reply takes the same way: it is exploded into frames and collected
+into a body at the end, so streamed and whole replies agree.
 
 Call order: `RequestPlan(metadata, body)`, `peek`, `build_target_request` for each target that is tried,
 `start_reply`, then `feed` until `is_round_over` or `close` (the exact order: `ReplyPipeline`). `release`

@@ -6,12 +6,12 @@ and writes them in the client's dialect; `build_translated_reply` builds one.
 
     upstream bytes → StreamReader → events → stages → Sequencer → GrammarChecker → StreamWriter → frames
 
+A text delta that arrives alone and looks like the one before takes the `ExpressLane` instead.
 A translated reply is always a legal stream: what a stage or a faulty upstream breaks is found by the grammar
 and becomes a failed ending in the client's dialect.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 from dragoman.dialects.frames import TOO_DEEP
@@ -27,7 +27,6 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.events import (
-    DELTAS,
     DeltaRun,
     ReadEvents,
     ReplyEvent,
@@ -39,11 +38,12 @@ from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.request import Request
-from dragoman.hub.stage import CallOrder, FeedRun, Sequencer, Skim, Stage
+from dragoman.hub.stage import CallOrder, FeedRun, Sequencer, Skim, Stage, find_handlers
 from dragoman.hub.tally import TALLY_EVENTS, Tally
+from dragoman.pipeline.express import ExpressLane
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.providers.profile import TargetFacts
-from dragoman.wire.sse import Frame, FrameRun, FrameRuns, Output
+from dragoman.wire.sse import Frame, FrameRun, FrameRuns, Output, RawEvents
 
 
 class ReplyPipeline(Protocol):
@@ -181,7 +181,16 @@ class TranslatedReply:
         return any(isinstance(stage, TimedStage) and stage.holds_for_a_time for stage in self._stages)
 
     def feed(self, data: bytes) -> Output:
-        return [] if self.is_ended else self._run(self._reader.feed_runs(data))
+        translated = self._express.translate(data)
+        if translated is not None:
+            return RawEvents(translated)
+        if self.is_ended:
+            return []
+        events = self._reader.feed_runs(data)
+        output = self._run(events)
+        if len(events) == 1 and not self._handlers[TextDelta] and not self.is_ended:
+            self._express.learn(data, events, output)
+        return output
 
     def feed_frames(self, frames: Iterable[Frame]) -> Output:
         return [] if self.is_ended else self._run([*self._reader.feed_frames(frames)])
@@ -207,6 +216,7 @@ class TranslatedReply:
 
     def resume(self) -> Output:
         frames: Parts = []
+        self._express.leave()
         if self._rounds is not None:
             self._pass(self._rounds.take_events(), self._lasting, frames)
         self.is_round_over = True
@@ -214,6 +224,7 @@ class TranslatedReply:
 
     def release_overdue(self) -> Output:
         frames: Parts = []
+        self._express.leave()
         for number, stage in enumerate(self._stages):
             if self.is_ended or not isinstance(stage, HoldingStage):
                 continue
@@ -224,13 +235,15 @@ class TranslatedReply:
         return FrameRuns(frames)
 
     def _set_stages(self) -> None:
+        self._express = ExpressLane(self._reader, self._writer)
         governance = self._rounds.build_stages() if self._rounds is not None else []
         self._stages: list[Stage] = [*governance, *self._lasting]
         self._update_handlers()
 
-    def _run(self, events: ReadEvents) -> Output:
+    def _run(self, events: ReadEvents) -> FrameRuns:
         """Pass the events of one read through the stages. Returns what the writer makes of the results."""
         frames: Parts = []
+        self._express.leave()
         try:
             for event in events:
                 if isinstance(event, DeltaRun):
@@ -326,19 +339,10 @@ class TranslatedReply:
     def _update_handlers(self) -> None:
         """Find the stages that handle each kind of delta now. Most kinds have none."""
         self._unchanged_kinds = tuple([stage.unchanged_kinds for stage in self._stages])
-        self._handlers = _find_handlers(self._unchanged_kinds)
+        self._handlers = find_handlers(self._unchanged_kinds)
         texts = self._handlers[TextDelta]
         #: The cheap test of the only stage that handles texts, if it has one.
         self._skim: Skim | None = getattr(self._stages[texts[0]], "skim", None) if len(texts) == 1 else None
-
-
-@lru_cache(maxsize=1024)
-def _find_handlers(unchanged: tuple[frozenset[type], ...]) -> dict[type, tuple[int, ...]]:
-    """The positions of the stages that may change a delta, by its kind. Cached: few cases recur."""
-    return {
-        kind: tuple(position for position, kinds in enumerate(unchanged) if kind not in kinds)
-        for kind in DELTAS
-    }
 
 
 def build_reader(

@@ -88,6 +88,10 @@ class AnthropicStreamWriter:
         self._characters += sum(map(len, run.texts))
         return self._block.grow_by(run.texts)
 
+    def count_text(self, characters: int) -> None:
+        """Count text deltas that were written with the bytes around the last one."""
+        self._characters += characters
+
     def _on_reply_started(self, event: ReplyStarted) -> Frames:
         context = self._context
         self._start_usage = {"input_tokens": context.input_estimate, "output_tokens": 0}

@@ -229,7 +229,7 @@ class ChunkTemplate:
     string are the same, then the chunk has the same meaning with another text, and is not decoded again.
     """
 
-    __slots__ = ("_after", "_before", "_event", "_take", "_take_run", "_tries")
+    __slots__ = ("_after", "_before", "_take", "_take_run", "_tries", "event")
 
     def __init__(self) -> None:
         #: The bytes of the chunk before and after its text, with the quotes. Before one is learned, none fit.
@@ -240,7 +240,7 @@ class ChunkTemplate:
 
     def take_event(self, data: bytes) -> bool:
         """Take the text of one event that fits, and is all of `data`. False if it does not fit."""
-        text = self._event.read_event(data)
+        text = self.event.read_event(data)
         return text is not None and self._take(text)
 
     def take_events(self, data: bytes, start: int = 0) -> int:
@@ -248,8 +248,8 @@ class ChunkTemplate:
 
         `start` is between two events.
         """
-        raws = self._event.cut_events(data, start)
-        return len(self._event.join_events(raws)) if raws and self._take_texts(raws) else 0
+        raws = self.event.cut_events(data, start)
+        return len(self.event.join_events(raws)) if raws and self._take_texts(raws) else 0
 
     def take_run(self, frames: Sequence[Frame], start: int) -> int:
         """Take the texts of the frames from `start` on that fit. Returns their number."""
@@ -294,7 +294,7 @@ class ChunkTemplate:
 
     def _set(self, before: bytes, after: bytes) -> None:
         self._before, self._after = before, after
-        self._event = EventTemplate(before, after)
+        self.event = EventTemplate(before, after)
 
 
 def _take_nothing(text: str | list[str]) -> bool:

@@ -8,6 +8,7 @@ and deltas are kept in the extras of the start and of the end.
 from collections.abc import Iterable
 
 from dragoman.dialects.errors import read_failure
+from dragoman.dialects.event_template import EventTemplate
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_chat.deltas import CALL_FIELDS, DeltaReader
@@ -19,7 +20,7 @@ from dragoman.dialects.openai_chat.stop_reasons import FAILURE_OF_REASON, read_c
 from dragoman.dialects.openai_chat.stream_blocks import ChunkTemplate
 from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
 from dragoman.dialects.openai_chat.usage import read_usage
-from dragoman.hub.blocks import Opaque
+from dragoman.hub.blocks import Opaque, Text
 from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted, StopCause
 from dragoman.wire.sse import LIMIT, Frame, join_frames
@@ -63,6 +64,17 @@ class ChatStreamReader(FrameReader):
         self._chunk: Json = {}
         self._later_chunk: Json = {}
         self._rest = ChoiceAccumulator(UpstreamProtocolError)
+
+    @property
+    def text_template(self) -> EventTemplate | None:
+        """The template of the last learned event, while a text is open and the next bytes begin an event."""
+        is_open = self._deltas.current.kind is Text
+        return self._template.event if is_open and self._sse.is_between_events else None
+
+    def count_text(self, characters: int) -> None:
+        """Count the characters of events that fit `text_template` and were not read."""
+        self._deltas.visible += characters
+        self.builder.count_text(characters)
 
     def _read_data(self, data: bytes) -> None:
         # Most reads of a live stream are one event that fits the learned template.

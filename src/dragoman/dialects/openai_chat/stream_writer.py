@@ -96,6 +96,11 @@ class ChatStreamWriter:
     def write(self, event: ReplyEvent) -> Frames:
         return _HANDLERS[type(event)](self, event)
 
+    def count_text(self, characters: int) -> None:
+        """Count text deltas that were written with the bytes around the last one."""
+        self._characters += characters
+        self._visible += characters
+
     def _on_reply_started(self, event: ReplyStarted) -> Frames:
         context = self._context
         identity: Json = {
