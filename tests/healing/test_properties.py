@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman.dialects.registry import dialect_named
 from dragoman.healing.corrections import Removal
-from dragoman.healing.final_messages import NEVER_HEALED
+from dragoman.healing.message_patterns import NEVER_HEALED
 from dragoman.healing.refusals import find_correction
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses

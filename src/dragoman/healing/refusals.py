@@ -30,8 +30,7 @@ from dragoman.healing.corrections import (
     without,
     without_named,
 )
-from dragoman.healing.final_messages import is_final
-from dragoman.healing.named_fields import NAMED_FIELDS, PARAMETER_CODES
+from dragoman.healing.message_patterns import NAMED_FIELDS, PARAMETER_CODES, is_final
 from dragoman.healing.repeated_text import repeats_request
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.providers.facts import CHOICES
