@@ -322,16 +322,34 @@ def compare_session(seed: int, source: str, target: str, counts: Counter[str]) -
     for number, body in enumerate(play(seed, source)):
         own = OwnHistories(remembered, 1 if chooser.random() < 0.9 else 2)
         facts, governance = others if chooser.random() < 0.05 else usual
-        continued, whole = (try_build(body, source, target, each, facts, governance) for each in (own, None))
-        counts["requests"] += 1
-        if isinstance(continued, TargetRequest) and isinstance(whole, TargetRequest):
-            counts["continued"] += continued.is_continued
-            counts["governed"] += continued.is_continued and not governance.is_off
-            difference = continued.compare(whole)
-        else:
-            counts["refused"] += 1
-            difference = "" if continued == whole else f"{continued} or {whole}"
+        difference = compare_request(counts, body, source, target, own, facts, governance)
         assert not difference, f"seed {seed}, {source} to {target}, request {number}: {difference}"
+
+
+def compare_request(
+    counts: Counter[str],
+    body: bytes,
+    source: str,
+    target: str,
+    own: OwnHistories,
+    facts: Json,
+    governance: Governance,
+) -> str:
+    """Build a request with remembered history. Returns how it differs from its whole translation.
+
+    A request that is not continued was translated as a whole.
+    """
+    continued = try_build(body, source, target, own, facts, governance)
+    counts["requests"] += 1
+    if isinstance(continued, TargetRequest) and not continued.is_continued:
+        return ""
+    whole = try_build(body, source, target, None, facts, governance)
+    if isinstance(continued, TargetRequest) and isinstance(whole, TargetRequest):
+        counts["continued"] += 1
+        counts["governed"] += not governance.is_off
+        return continued.compare(whole)
+    counts["refused"] += 1
+    return "" if continued == whole else f"{continued} or {whole}"
 
 
 def try_build(

@@ -6,12 +6,12 @@ for them. Then their JSON is put in its place. The result equals that of a whole
 - the translation of a past turn does not depend on what follows it: a longer conversation begins with the
   bytes of a shorter one. The last turns, which this does not hold for, are never remembered;
 - the translation of the turns behind the remembered ones does not depend on them. `_Continuation` checks what
-  could connect them: ids, calls without a result, tools that only the history names, cache marks.
+  could connect them: ids, tools that only the history names, cache marks.
 
 If one of these checks fails, the request is translated as a whole. Everything here is pure.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import msgspec
@@ -35,7 +35,6 @@ from dragoman.pipeline.history import (
     ItemPaths,
     SplitBody,
     TranslatedHistory,
-    are_calls_answered,
     find_section,
     has_mark,
     list_ids,
@@ -109,6 +108,10 @@ def begin_history(
     items = request.messages[paths.find_message(request.messages, 0) :]
     sent = target.apply_contract(fitted)
     count = count_leading_messages(sent.messages)
+    leading = items[: count_leading_messages(items)]
+    if paths.find_message(sent.messages[:count], len(leading)) < count:
+        # An instruction of the conversation became a leading one: all messages before it were removed.
+        return None
     begun = _Continuation(split, source, target, front, KeptTexts() if with_texts else None)
     fitted_messages = fitted.messages[count_leading_messages(fitted.messages) :]
     section = begun.remember(index, items, fitted_messages, sent, sent.messages[count:], losses)
@@ -123,7 +126,7 @@ def begin_history(
         tools=request.tools,
         has_deferred_tools=any(tool.deferred for tool in request.tools),
         front=written,
-        leading=items[: count_leading_messages(items)],
+        leading=leading,
         choice=chosen.choice,
         end=section,
         memo=ConversationMemo(),
@@ -287,7 +290,7 @@ class _Continuation:
             for loss in part:
                 all_losses.add(loss.path, loss.reason)
         end = chain[-1]
-        if len(all_losses) >= Losses.LIMIT or not written:
+        if len(all_losses) >= Losses.LIMIT:
             return None
         return ContinuedTranslation(
             body=body,
@@ -318,15 +321,15 @@ class _Continuation:
         """
         position = self._paths.find_message(messages, index)
         closed, following = messages[:position], messages[position:]
-        ids = self._ids.union(list_ids(closed))
+        ids = frozenset(list_ids(closed))
         cut = self._paths.find_message(sent_messages, index)
         written_messages = sent_messages[:cut]
         fitted_closed = fitted_messages[: self._paths.find_message(fitted_messages, index)]
-        if not self._is_closed(closed) or not self._front.covers(closed):
+        if _has_opaque(closed) or not self._front.covers(closed):
             return None
-        if not ids.isdisjoint(list_ids(following)) or not self._is_cut_clean(sent_messages, cut, index):
+        if not ids.isdisjoint(list_ids(following)) or not _is_cut_clean(sent_messages, cut, following[0]):
             return None
-        if has_mark(closed) or has_mark(written_messages) or not self._is_spoken(written_messages):
+        if has_mark(written_messages) or not self._is_spoken(written_messages):
             return None
         own = Losses()
         written = self._encode_messages(sent, written_messages, own)
@@ -351,28 +354,9 @@ class _Continuation:
             kept=None if self._kept is None else self._kept.extend(spoken),
         )
 
-    def _is_closed(self, messages: Sequence[Message]) -> bool:
-        """Whether nothing in the messages waits for a later message or changes the settings.
-
-        Items that only their vendor knows may change settings (`configuration_update` of OpenAI).
-        """
-        is_plain = not any(type(block) is Opaque for message in messages for block in message.blocks)
-        return is_plain and are_calls_answered(messages)
-
     def _is_spoken(self, messages: Sequence[Message]) -> bool:
         """Whether no message is a system prompt, which may change: some targets get it as one of the user."""
         return all(not message.at or self._paths.find_index(message.at) >= 0 for message in messages)
-
-    def _is_cut_clean(self, messages: Sequence[Message], cut: int, index: int) -> bool:
-        """Whether an answer begins at the cut, and no message crosses it: they were merged otherwise."""
-        if (
-            not 0 < cut < len(messages)
-            or messages[cut].role != "assistant"
-            or messages[cut - 1].role == "assistant"
-        ):
-            return False
-        indexes = [self._paths.find_index(message.at) for message in messages[cut:]]
-        return all(each < 0 or each >= index for each in indexes)
 
     def _outline(self, asked: Request, front: Front, messages: Sequence[Message]) -> Request:
         calls = [block for section in self._chain for block in section.calls]
@@ -393,3 +377,16 @@ class _Continuation:
             spoken = end.sample + sample_messages(following, end.sample.length)
         sample = front.sample + front.system_sample + spoken
         return sample if sample.length > SMALL_PROMPT else None
+
+
+def _is_cut_clean(messages: Sequence[Message], cut: int, answer: Message) -> bool:
+    """Whether the answer at the cut was not removed: the messages around a removed one may be merged."""
+    return 0 < cut < len(messages) and messages[cut].at == answer.at
+
+
+def _has_opaque(messages: Iterable[Message]) -> bool:
+    """Whether the messages have items that only their vendor knows.
+
+    Such an item may change settings (`configuration_update` of OpenAI).
+    """
+    return any(type(block) is Opaque for message in messages for block in message.blocks)

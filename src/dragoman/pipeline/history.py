@@ -220,13 +220,6 @@ def list_ids(messages: Iterable[Message]) -> Iterator[str]:
                 yield block.call_id
 
 
-def are_calls_answered(messages: Iterable[Message]) -> bool:
-    """Whether every call has a result among these messages."""
-    blocks = [block for message in messages for block in message.blocks]
-    answered = {block.call_id for block in blocks if isinstance(block, ToolResult)}
-    return all(block.id in answered for block in blocks if isinstance(block, ToolCall))
-
-
 def has_mark(messages: Iterable[Message]) -> bool:
     """Whether a block of the messages has a cache mark, also inside results: these may become messages."""
     return any(_is_marked(block) for message in messages for block in message.blocks)

@@ -21,8 +21,8 @@ class HistoryKey(msgspec.Struct, frozen=True):
 
     #: Whose conversation it is.
     owner: Hashable
-    #: Client dialect, and the settings of the URL.
-    source: Hashable
+    #: The client's dialect.
+    dialect: str
     #: Provider, dialect, model, and the governance that changes requests; empty if the conversation is not
     #: translated. None: any target.
     target: Hashable

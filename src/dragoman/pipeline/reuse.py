@@ -192,7 +192,7 @@ class OpenConversation:
     def _build_key(self, target: Hashable) -> HistoryKey:
         """The key for a target, or for any target (None)."""
         return HistoryKey(
-            self._histories.owner, self._source, target, self._split.lengths, self._split.items[0]
+            self._histories.owner, self._source.dialect, target, self._split.lengths, self._split.items[0]
         )
 
 
@@ -225,7 +225,7 @@ class BodyParts:
         members = self.split() if MIN_BODY <= len(self._body) <= MAX_BODY else None
         source = RequestSource(*self._url)
         split = split_body(members, dialect_named(source.dialect).history) if members else None
-        if split is not None and len(split.items) > 1:
+        if split is not None and split.items:
             self.conversation = OpenConversation(histories, split, source)
         return self.conversation
 
