@@ -1,7 +1,10 @@
 """A slow first target: the next one is called too, the first content wins, and both calls are paid."""
 
 import asyncio
+import sys
+from collections import Counter
 from collections.abc import Sequence
+from types import FrameType
 
 import msgspec
 import pytest
@@ -13,6 +16,7 @@ from dragoman.accounts.usage import ExchangeUsage
 from dragoman.config.model import Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.settings import Timeouts
+from dragoman.exchange import hedge
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.hub.errors import Failure
 from dragoman.pipeline.plan import RequestPlan
@@ -366,3 +370,26 @@ def test_the_budget_covers_both_calls(delay: float, monkeypatch: pytest.MonkeyPa
     calls, price = (2, 110) if delay else (1, 100)
     assert cost == pytest.approx(tokens / calls * price)
     assert least.tokens < tokens / calls
+
+
+def count_calls(seconds: float) -> Counter[str]:
+    """The functions of the module `hedge` that an exchange with two targets calls."""
+    calls: Counter[str] = Counter()
+
+    def observe(frame: FrameType, event: str, value: object) -> None:
+        if event == "call" and frame.f_globals["__name__"] == hedge.__name__:
+            calls[frame.f_code.co_name] += 1
+
+    bench = Bench({"first": ScriptedUpstream(good()), "second": ScriptedUpstream(good())}, hedge=seconds)
+    before = sys.getprofile()
+    sys.setprofile(observe)
+    try:
+        assert run(bench.run_exchange(ask("openai_chat"))).client.status == 200
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_a_route_without_a_hedge_calls_nothing_of_it() -> None:
+    assert count_calls(0.0) == Counter()
+    assert count_calls(DELAY)["list_seconds"] == 1

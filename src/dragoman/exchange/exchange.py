@@ -294,8 +294,8 @@ class Exchange:
         context: TrialContext,
     ) -> dict[TargetKey, UpstreamFailed]:
         """Call one target with one key, or two at once. Returns the errors; none after an answer."""
-        seconds = list_seconds(context, target_key, left)
-        if seconds:
+        # Without `hedge` nothing of it is called: most routes have none.
+        if context.choice.route.hedge and (seconds := list_seconds(context, target_key, left)):
             self._trial = hedged = HedgedTrials(context, seconds)
             return await hedged.run(target_key, target_request, left)
         self._trial = trial = TargetTrial(context, target_key, left)

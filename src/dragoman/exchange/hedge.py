@@ -19,12 +19,12 @@ from dragoman.routing.health import TargetKey
 
 
 def list_seconds(context: TrialContext, first: TargetKey, others: Sequence[TargetKey]) -> list[TargetKey]:
-    """The targets that may be called besides the first one; none if the route does not ask for it.
+    """The targets that may be called besides the first one. Called if the route has `hedge`.
 
     A local program keeps a conversation with each caller, which must not have an answer that is not used.
     """
     providers = context.snapshot.config.providers
-    if not context.choice.route.hedge or providers[first.target.provider].keeps_sessions:
+    if providers[first.target.provider].keeps_sessions:
         return []
     return [
         each
