@@ -1,5 +1,7 @@
 """How a request and its reply travel: forwarded, renamed or translated; streamed or whole."""
 
+import re
+
 import msgspec
 import pytest
 
@@ -21,6 +23,22 @@ from tests.exchange.sample_replies import (
 )
 
 OWN_STREAMS = {"anthropic": ANTHROPIC_STREAM, "openai_chat": CHAT_STREAM, "gemini": GEMINI_STREAM}
+WHOLE = {
+    "anthropic": msgspec.json.encode(
+        {
+            "id": "msg_upstream1",
+            "type": "message",
+            "role": "assistant",
+            "model": "model",
+            "content": [{"type": "text", "text": "good day"}],
+            "stop_reason": "end_turn",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 12, "output_tokens": 3},
+        }
+    ),
+    "openai_chat": CHAT_WHOLE,
+    "gemini": gemini_text("good day", "STOP").removeprefix(b"data: "),
+}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -113,6 +131,38 @@ def test_the_reply_to_a_renamed_request_names_the_model_that_the_client_asked_fo
     )
     assert b'"model":"alias"' in outcome.client.body
     assert b"true-name" not in outcome.client.body
+
+
+#: The member with the model's name in a reply, and in the object of each event that has one.
+MODEL_MEMBERS = {
+    "anthropic": b"model",
+    "openai_chat": b"model",
+    "openai_responses": b"model",
+    "gemini": b"modelVersion",
+}
+#: Claude Code checks that the model of a reply is a Claude model.
+CHECKED = "claude-sonnet-4-5-20250929"
+
+
+@pytest.mark.rule("R116")
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("server", ["anthropic", "openai_chat", "gemini"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_reply_names_the_model_that_the_client_asked_for(
+    dialect: str, server: str, stream: bool
+) -> None:
+    """Whichever model answers, and whatever name its server writes."""
+    name = msgspec.json.encode("gpt-oss-120b@server")
+    sent = OWN_STREAMS[server] if stream else (WHOLE[server],)
+    pieces = [piece.replace(b'"model":"model"', b'"model":' + name) for piece in sent]
+    pieces = [piece.replace(b'"modelVersion":"model"', b'"modelVersion":' + name) for piece in pieces]
+    script = Script(pieces=pieces, headers={"content-type": SSE if stream else JSON})
+    bench = Bench({"up": ScriptedUpstream(script)}, [provider("up", server)], model="gpt-oss-120b")
+    outcome = run(bench.run_exchange(ask(dialect, model=CHECKED, stream=stream)))
+    assert outcome.client.status == 200
+    assert b"gpt-oss" not in outcome.client.body
+    named = re.findall(rb'"%b": ?"([^"]*)"' % MODEL_MEMBERS[dialect], outcome.client.body)
+    assert set(named) == {CHECKED.encode()}
 
 
 @pytest.mark.rule("P44")
