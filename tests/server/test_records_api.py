@@ -8,6 +8,7 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
+from dragoman.config.rules import Rule, RuleConditions
 from dragoman.config.settings import RecordSettings
 from dragoman.records import recorder as recorder_module
 from tests.exchange.sample_replies import CHAT_STREAM
@@ -138,5 +139,22 @@ def test_a_gateway_without_state_records_nothing_and_reports_it() -> None:
             assert (got.status, b"no state folder" in got.body) == (404, True)
             status = (await gateway.ask("GET", "/admin/status", headers=OPERATOR)).json()
             assert status["records"]["record"] == "off"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("entry", ["", "/claude"])
+def test_the_entry_of_a_recorded_request_is_explained(entry: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        answer = (stream_head(), *(chunk(piece) for piece in CHAT_STREAM), LAST_CHUNK)
+        async with ByteServer(answer) as upstream:
+            config = config_for(upstream.url)
+            rule = Rule(name="claude", when=RuleConditions(path=("/claude",)), targets=config.default)
+            config = msgspec.structs.replace(config, rules=(rule,), records=RecordSettings(record="bodies"))
+            async with running(config, state=tmp_path / "state.db") as gateway:
+                assert (await gateway.ask("POST", f"{entry}/v1/messages", HELLO, CLAUDE)).status == 200
+                await written(gateway, 1)
+                got = await gateway.ask("GET", "/admin/explain?session=s1&number=1", headers=OPERATOR)
+                assert got.json()["rule"] == ("claude" if entry else "")
 
     run(scenario)

@@ -15,7 +15,7 @@ from dragoman.config.model import Config
 from dragoman.exchange.selection import build_traits
 from dragoman.hub.errors import ConfigError
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
-from dragoman.records.reading import read_raw, read_turn
+from dragoman.records.reading import build_metadata, read_raw, read_turn
 from dragoman.routing.explain import RouteExplanation
 from dragoman.server.overview_api import explain_request
 from dragoman.server.paths import find_endpoint
@@ -92,11 +92,7 @@ def _read_recorded(
     body = read_raw(connection, row["id"], "client_request")
     if body is None:
         raise ConfigError("no contents are recorded there", hint='set record = "bodies" in [records]')
-    recorded = {name.lower(): value for name, value in row["request_headers"].items()}
-    metadata = RequestMetadata(
-        dialect=row["client"], headers=recorded | headers, model=row["model"], stream=bool(row["stream"])
-    )
-    return RequestPlan(metadata, body), row["key"] or ""
+    return RequestPlan(build_metadata(row, headers), body), row["key"] or ""
 
 
 def _build_plan(

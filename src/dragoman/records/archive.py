@@ -83,7 +83,7 @@ def _list_lines(
                 written[ref] = len(written) + 1
                 yield _build_block_line(connection, ref, written[ref])
             details = read_turn(connection, session, row["number"])
-            kept = {name: details[name] for name in _DETAILS}
+            kept = {name: details[name] for name in _DETAILS} | {"entry": details.get("entry", "")}
             kept |= {"losses": details["loss_list"], "interventions": details["intervention_list"]}
             yield ArchiveLine(
                 row=row if with_contents else {**row, "level": "meta"},

@@ -8,10 +8,11 @@ import msgspec
 
 from dragoman.config.model import Config
 from dragoman.governance.interventions import Intervention
-from dragoman.pipeline.plan import RequestMetadata, RequestPlan
+from dragoman.pipeline.plan import RequestPlan
 from dragoman.prompts.rules import apply_prompts, compile_prompts
 from dragoman.records.differences import Difference, compare
 from dragoman.records.prompts import PromptBreak, PromptPart, find_break, list_parts
+from dragoman.records.reading import build_metadata
 from dragoman.records.store import Row
 from dragoman.routing.traits import RequestTraits
 
@@ -36,9 +37,7 @@ def preview_prompts(
     found: list[PromptPreview] = []
     before: tuple[list[PromptPart], list[PromptPart]] | None = None
     for row, body in turns:
-        headers = row.get("request_headers", {})
-        metadata = RequestMetadata(dialect=row["client"], headers=headers, model=row["model"])
-        plan = RequestPlan(metadata, body)
+        plan = RequestPlan(build_metadata(row), body)
         plan.model = row["model"]
         traits = RequestTraits(
             plan, key=row["key"], roles=config.roles, clock=lambda: datetime.fromtimestamp(clock())

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from dragoman.hub.errors import DragomanError, Failure
+from dragoman.pipeline.plan import RequestMetadata
 from dragoman.records.filters import Condition
 from dragoman.records.store import NAMES, BodyRow, Row, read_bodies, read_content, unpack_details
 from dragoman.records.stream_events import decode, list_events
@@ -124,6 +125,21 @@ def read_turn(connection: sqlite3.Connection, session: str, number: int) -> Row:
             for body in read_bodies(connection, row["id"])
         ],
     }
+
+
+def build_metadata(turn: Row, headers: Mapping[str, str] | None = None) -> RequestMetadata:
+    """The metadata of the client's request of a turn. `headers` are added to the recorded ones.
+
+    Turns of older versions have no entry.
+    """
+    recorded = {name.lower(): str(value) for name, value in turn["request_headers"].items()}
+    return RequestMetadata(
+        dialect=turn["client"],
+        headers=recorded | dict(headers or {}),
+        model=turn["model"],
+        stream=bool(turn["stream"]),
+        entry=turn.get("entry", ""),
+    )
 
 
 def find_body(connection: sqlite3.Connection, turn: int, part: str, number: int = -1) -> BodyRow | None:

@@ -104,6 +104,7 @@ class MetaTap:
     ) -> None:
         self.identity = identity
         self.headers = plan.metadata.headers
+        self.entry = plan.metadata.entry
         self.request = request
         self._store = store
         #: The recorder's thread has the turn.

@@ -112,6 +112,7 @@ def encode_details(record: ExchangeRecord, tap: MetaTap) -> bytes:
         "reply_losses": [msgspec.to_builtins(loss) for loss in record.reply_losses],
         "interventions": [dict(logged.line()) for logged in record.interventions],
         "usage": {name: value for name, value in msgspec.structs.asdict(record.used).items() if value},
+        "entry": tap.entry,
         "request_headers": keep_headers(tap.headers),
         "reply_headers": keep_headers(client.headers) if client else {},
         "transport": type(client.transport).__name__ if client else "",

@@ -17,7 +17,7 @@ from dragoman.dialects.registry import DEFAULT_DIALECT
 from dragoman.exchange.selection import build_function_choice, build_traits, load_function
 from dragoman.hub.errors import ClientProtocolError, ConfigError
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
-from dragoman.records.reading import RecordNotFound, read_raw, read_turn
+from dragoman.records.reading import RecordNotFound, build_metadata, read_raw, read_turn
 from dragoman.records.store import Row
 from dragoman.routing.choose import RouteChoice, choose
 from dragoman.routing.explain import RouteExplanation, explain_route
@@ -90,11 +90,7 @@ async def _read_recorded_plan(request: AdminRequest) -> tuple[RequestPlan, str]:
     turn, body = await query_records(request, read)
     if body is None:
         raise RecordNotFound(f'turn {number} has no contents: set `record = "bodies"` to record them')
-    headers = {name: str(value) for name, value in dict(turn.get("request_headers") or {}).items()}
-    metadata = RequestMetadata(
-        dialect=turn["client"], headers=headers, model=turn["model"], stream=bool(turn["stream"])
-    )
-    return RequestPlan(metadata, body), str(turn["key"])
+    return RequestPlan(build_metadata(turn), body), str(turn["key"])
 
 
 def explain_request(config: Config, traits: RequestTraits) -> RouteExplanation:
