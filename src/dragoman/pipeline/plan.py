@@ -34,7 +34,7 @@ from dragoman.pipeline.search import refuse_lost_search
 from dragoman.pipeline.target_provider import TargetProvider
 from dragoman.pipeline.target_request import Lane, TargetRequest
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
-from dragoman.tokens.request import PromptSample, sample_request
+from dragoman.tokens.request import PromptSample
 from dragoman.tokens.tokenizers import OVERHEADS, ToolsForm
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frames
@@ -183,8 +183,8 @@ class RequestPlan:
         sample = self._samples.get(form)
         if sample is None:
             abridged = self.abridged
-            sample = (abridged.sample(form) if abridged else None) or sample_request(self.request, form)
-            self._samples[form] = sample
+            sample = abridged.sample(form) if abridged else None
+            self._samples[form] = sample = sample or self._parts.sample(self.request, form)
         return sample.estimate(tokenizer)
 
     def build_target_request(

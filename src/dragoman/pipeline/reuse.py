@@ -32,6 +32,8 @@ from dragoman.pipeline.rounds import ReplySteps
 from dragoman.pipeline.target_provider import TargetProvider
 from dragoman.pipeline.target_request import TargetRequest
 from dragoman.providers.profile import Profile
+from dragoman.tokens.request import PromptSample, count_leading_messages, sample_parts, sample_request
+from dragoman.tokens.tokenizers import ToolsForm
 
 if TYPE_CHECKING:
     from dragoman.pipeline.plan import RequestPlan
@@ -52,17 +54,17 @@ class HistoryReuse:
         source: RequestSource,
         target: GovernedTarget,
         known: AbridgedRequest | None,
-        *,
-        with_texts: bool,
+        samples: dict[ToolsForm, PromptSample] | None,
     ) -> None:
         self._remembered = remembered
         self._key = key
         self._split = split
         self._source = source
         self._target = target
-        #: What rules have read of the request, and whether they ask for its body at all.
+        #: What rules have read of the request, and their samples of what stands before the conversation;
+        #: None if they did not ask for the body.
         self._known = known
-        self._with_texts = with_texts
+        self._samples = samples
         self._learned: TranslatedHistory | None = None
 
     def build_target_request(
@@ -86,7 +88,13 @@ class HistoryReuse:
         target = self._target
         refit = partial(_fit_whole, self._source, plan.body, target)
         continued = continue_history(
-            history, self._split, self._source, target, refit, self._known, with_texts=self._with_texts
+            history,
+            self._split,
+            self._source,
+            target,
+            refit,
+            self._known,
+            with_texts=self._samples is not None,
         )
         if continued is None:
             return None
@@ -122,14 +130,25 @@ class HistoryReuse:
 
     def learn(self, request: Request, fitted: Request, losses: Sequence[Loss]) -> None:
         """Note what to remember of a request that was translated as a whole."""
+        with_texts = self._samples is not None
         self._learned = begin_history(
-            self._split, self._source, self._target, request, fitted, losses, with_texts=self._with_texts
+            self._split, self._source, self._target, request, fitted, losses, with_texts=with_texts
         )
+        _keep_samples(self._learned, request, self._samples or {})
 
     def keep(self) -> None:
         """Remember it. Called on the event loop."""
         if self._learned is not None:
             self._remembered.keep(self._key, self._learned)
+
+
+def _keep_samples(
+    history: ReadHistory | None, request: Request, samples: dict[ToolsForm, PromptSample]
+) -> None:
+    """Keep the samples that rules have taken of what stands before the conversation of a request."""
+    if history is not None and samples:
+        system = request.messages[: count_leading_messages(request.messages)]
+        history.memo.samples.update((form, (system, sample)) for form, sample in samples.items())
 
 
 def _fit_whole(source: RequestSource, body: bytes, target: GovernedTarget) -> Request:
@@ -152,6 +171,8 @@ class OpenConversation:
         self._abridged: AbridgedRequest | None = None
         #: Rules have asked for the body.
         self.is_asked = False
+        #: The samples of what stands before the conversation, if rules have asked for tokens.
+        self.samples: dict[ToolsForm, PromptSample] = {}
         self._learned: ReadHistory | None = None
 
     def abridge(self) -> AbridgedRequest | None:
@@ -169,9 +190,8 @@ class OpenConversation:
         facts = target.facts
         key = self._build_key((facts.provider, facts.dialect, facts.model, *target.request_settings))
         remembered = self._histories.remembered
-        return HistoryReuse(
-            remembered, key, self._split, self._source, target, self._abridged, with_texts=self.is_asked
-        )
+        samples = self.samples if self.is_asked else None
+        return HistoryReuse(remembered, key, self._split, self._source, target, self._abridged, samples)
 
     def learn(self, request: Request | None) -> None:
         """Note what to remember of a request that is not translated, if rules have asked for its body.
@@ -182,6 +202,7 @@ class OpenConversation:
             self._learned = extend_reading(self._abridged, self._split, self._source)
         elif self.is_asked and request is not None:
             self._learned = begin_reading(self._split, self._source, request)
+            _keep_samples(self._learned, request, self.samples)
 
     def keep(self) -> None:
         """Remember it. Called on the event loop."""
@@ -216,6 +237,15 @@ class BodyParts:
             self._is_split = True
             self._members = split_members(self._body)
         return self._members
+
+    def sample(self, request: Request, form: ToolsForm) -> PromptSample:
+        """The token sample of the whole request, which this body is."""
+        parts = sample_parts(request, form)
+        if parts is None:
+            return sample_request(request, form)
+        if self.conversation is not None:
+            self.conversation.samples[form] = parts[0]
+        return parts[0] + parts[1]
 
     def open_conversation(self, histories: OwnHistories | None) -> OpenConversation | None:
         """The conversation of the request; None if it is too short or too long for any reuse."""

@@ -92,7 +92,18 @@ def estimate_from_samples(request: Request, tokenizer: Tokenizer) -> int:
 
 
 def sample_request(request: Request, tools_as: ToolsForm) -> "PromptSample":
-    """The sample of a whole request. A short prompt is its own sample.
+    """The sample of a whole request. A short prompt is its own sample."""
+    parts = sample_parts(request, tools_as)
+    if parts is not None:
+        return parts[0] + parts[1]
+    collected = (_collect_front(request, tools_as), _collect_messages(request.messages))
+    texts = [text for part in collected for text in part.texts]
+    counts = tuple(count_patterns("\n".join(texts)))
+    return PromptSample(counts, 1, 1, collected[0].count_parts() + collected[1].count_parts())
+
+
+def sample_parts(request: Request, tools_as: ToolsForm) -> "tuple[PromptSample, PromptSample] | None":
+    """The sample of everything before the conversation, and that of the conversation; None if both are short.
 
     System prompts are sampled apart from the conversation, so that its samples do not depend on them.
     """
@@ -102,13 +113,10 @@ def sample_request(request: Request, tools_as: ToolsForm) -> "PromptSample":
         _collect_messages(request.messages[:count]),
         _collect_messages(request.messages[count:]),
     )
-    if sum(part.length for part in parts) > SMALL_PROMPT:
-        front, leading, conversation = (part.sample() for part in parts)
-        return front + leading + conversation
-    texts = [text for part in parts for text in part.texts]
-    counted = [part.count_parts() for part in parts]
-    counts = tuple(count_patterns("\n".join(texts)))
-    return PromptSample(counts, 1, 1, counted[0] + counted[1] + counted[2])
+    if sum(part.length for part in parts) <= SMALL_PROMPT:
+        return None
+    front, leading, conversation = (part.sample() for part in parts)
+    return front + leading, conversation
 
 
 def count_leading_messages(messages: Sequence[Message]) -> int:
