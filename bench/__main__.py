@@ -1,7 +1,7 @@
 """Run with `make bench`: prints every measurement as a ratio within this run.
 
 python -m bench [core | governed | repair | records | rules | claude_code | instructions | clients | gateway |
-    endurance]...
+    opening | endurance]...
 """
 
 import resource
@@ -16,6 +16,7 @@ from bench.clients import clients_report
 from bench.core import request_report, stream_report
 from bench.gateway import gateway_report
 from bench.gateway_endurance import held_report, soak_report
+from bench.gateway_opening import opening_report
 from bench.gateway_processes import everything
 from bench.governed import governed_report
 from bench.instructions import instructions_report
@@ -35,6 +36,7 @@ ALONE = {
 RUNNING = {
     "clients": (clients_report,),
     "gateway": (gateway_report,),
+    "opening": (opening_report,),
     "endurance": (soak_report, held_report),
 }
 

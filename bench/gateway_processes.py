@@ -17,13 +17,20 @@ from urllib.request import urlopen
 
 import msgspec
 
-from bench.payloads import agent_request, text_of
+from bench.payloads import SESSION, agent_request, grow_session, text_of
 
 #: Seconds that one run of the load may take at most; then it reports how far it came.
 PATIENCE = 240
 
 #: What the mock sends, by the name of a body: how many chunks, milliseconds between them.
-SCRIPTS = {"turn": (300, 0), "event": (150, 10), "held": (40, 400), "short": (20, 0), "left": (200, 50)}
+SCRIPTS = {
+    "turn": (300, 0),
+    "event": (150, 10),
+    "held": (40, 400),
+    "short": (20, 0),
+    "left": (200, 50),
+    "opening": (10, 20),
+}
 #: Bytes of the request; agents send much, but a soak needs many rather than large ones.
 SIZES = {"short": 8_000, "left": 8_000}
 USUAL_SIZE = 75_000
@@ -36,6 +43,7 @@ default = "up"
 
 [server]
 log = "json"
+state = "{state}"
 
 [providers.up]
 dialect = "openai_chat"
@@ -95,7 +103,7 @@ def everything(folder: Path) -> Iterator[Setting]:
         relay, relay_port = start_program(started, "bench.gateway_relay", f"http://127.0.0.1:{port}")
         models = [_model_of(name) for name in SCRIPTS]
         routes = "".join(ROUTE.format(alias=ALIAS, model=model) for model in models)
-        (folder / "dragoman.toml").write_text(CONFIG.format(port=port, routes=routes))
+        (folder / "dragoman.toml").write_text(CONFIG.format(state=folder, port=port, routes=routes))
         chat, messages = "/v1/chat/completions", "/v1/messages"
         yield Setting(
             folder,
@@ -157,7 +165,8 @@ def _model_of(script: str) -> str:
 
 def write_bodies(folder: Path) -> None:
     """The same agent's question in both dialects, for each script of the mock."""
-    for name in SCRIPTS:
+    _write_session(folder, "opening")
+    for name in SCRIPTS.keys() - {"opening"}:
         size = SIZES.get(name, USUAL_SIZE)
         question = msgspec.json.decode(agent_request(size, tools=24 if size == USUAL_SIZE else 2))
         chat = {"stream": True, "messages": [{"role": "user", "content": text_of(size)}]}
@@ -166,6 +175,22 @@ def write_bodies(folder: Path) -> None:
         (folder / f"{name}-alias").write_bytes(msgspec.json.encode({**chat, **alias}))
         (folder / f"{name}-anthropic").write_bytes(msgspec.json.encode({**question, **model}))
         (folder / f"{name}-chat").write_bytes(msgspec.json.encode({**chat, **model}))
+
+
+def _write_session(folder: Path, name: str) -> None:
+    """A session that grows, in both dialects, one request a line. It begins with the bytes of its number."""
+    anthropic, chat = [], []
+    for turn, body in enumerate(grow_session(0, _model_of(name))):
+        question = msgspec.json.decode(body)
+        question["messages"][0]["content"] = f"{SESSION.decode()} {question['messages'][0]['content']}"
+        anthropic.append(msgspec.json.encode(question))
+        text = f"{SESSION.decode()} {text_of(USUAL_SIZE + 2_000 * turn)}"
+        chat.append({"stream": True, "messages": [{"role": "user", "content": text}]})
+    models = {"chat": _model_of(name), "alias": f"{ALIAS}{_model_of(name)}"}
+    (folder / f"{name}-anthropic").write_bytes(b"\n".join(anthropic))
+    for kind, model in models.items():
+        lines = [msgspec.json.encode({"model": model, **each}) for each in chat]
+        (folder / f"{name}-{kind}").write_bytes(b"\n".join(lines))
 
 
 def start_load(

@@ -6,6 +6,8 @@ from dragoman import translate_request
 
 SENTENCE = "the file holds a parser that reads tokens and builds a tree, so the next step is to test it"
 WORDS = tuple(SENTENCE.split())
+#: Bytes at the beginning of a session that a load generator replaces by the session's number.
+SESSION = b"session-000000"
 
 
 def text_of(size: int, seed: int = 0) -> str:

@@ -60,7 +60,7 @@ def main() -> None:
         write_bodies(folder)
         try:
             _, port = start_program(started, "bench.gateway_mock")
-            (folder / "dragoman.toml").write_text(CONFIG.format(port=port, routes=""))
+            (folder / "dragoman.toml").write_text(CONFIG.format(state=folder, port=port, routes=""))
             contenders = [
                 Contender(
                     f"{count} workers",

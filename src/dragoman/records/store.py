@@ -242,19 +242,20 @@ def read_deletions(connection: sqlite3.Connection) -> int:
 
 
 def find_expired(
-    connection: sqlite3.Connection, *, max_count: int, max_bytes: int, oldest: float
+    connection: sqlite3.Connection, *, max_count: int, oldest: float, is_too_large: bool
 ) -> list[int]:
-    """The oldest turns that exceed a limit, at most `DELETED_AT_ONCE`."""
-    turns, size = read_size(connection)
-    surplus = max(0, turns - max_count)
-    if size > max_bytes:
-        # A tenth at a time, so that this does not happen after every turn.
+    """The oldest turns that exceed a limit, at most `DELETED_AT_ONCE`. Reads no other rows.
+
+    `is_too_large`: the contents exceed their limit in bytes.
+    """
+    (turns,) = connection.execute("SELECT COUNT(*) FROM turns").fetchone()
+    # Some more than needed, so that this does not happen after every turn.
+    surplus = turns - max_count + max_count // 100 if turns > max_count else 0
+    if is_too_large:
         surplus = max(surplus, turns // 10 + 1)
-    aged = connection.execute(
-        "SELECT id FROM turns WHERE started < ? ORDER BY id LIMIT ?", (oldest, DELETED_AT_ONCE)
-    )
-    found = {row[0] for row in aged}
     limit = min(surplus, DELETED_AT_ONCE)
+    aged = "SELECT id FROM turns WHERE started < ? ORDER BY started LIMIT ?"
+    found = {row[0] for row in connection.execute(aged, (oldest, DELETED_AT_ONCE))}
     found.update(row[0] for row in connection.execute("SELECT id FROM turns ORDER BY id LIMIT ?", (limit,)))
     return sorted(found)
 

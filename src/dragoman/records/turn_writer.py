@@ -15,6 +15,7 @@ from dragoman.records.contents import BodyWriter
 from dragoman.records.journal import JournalEntry
 from dragoman.records.sessions import find_project, find_session
 from dragoman.records.store import (
+    DELETED_AT_ONCE,
     BodyRow,
     Row,
     connect_records,
@@ -22,6 +23,7 @@ from dragoman.records.store import (
     find_expired,
     insert_turn,
     read_deletions,
+    read_size,
 )
 from dragoman.records.taps import BodyTap, MetaTap, PendingBody
 from dragoman.records.turns import build_row, encode_details
@@ -77,7 +79,7 @@ class TurnWriter:
         self._projects: OrderedDict[str, str] = OrderedDict()
         #: The requests that were searched for the project of their session.
         self._searches: dict[str, int] = {}
-        self._until_check = self._deletions = 0
+        self._until_check = self._until_measurement = self._deletions = 0
         self._until_checkpoint = CHECKPOINT_EVERY
         #: The prompt tokens of the last turn, by session, sub-agent and target.
         self._inputs: OrderedDict[tuple[str, str, str], int] = OrderedDict()
@@ -188,6 +190,7 @@ class TurnWriter:
                 for turn in ended
             ]
             self._until_check -= len(rows)
+            self._until_measurement -= len(rows)
             self._until_checkpoint -= len(rows)
             if self._until_check <= 0:
                 self._apply_limits(connection, rows[-1]["started"])
@@ -241,16 +244,24 @@ class TurnWriter:
 
     def _apply_limits(self, connection: sqlite3.Connection, now: float) -> None:
         limits = self._get_config().records
-        # The check reads all rows, so it comes less often where there may be many.
         self._until_check = max(CHECK_EVERY, limits.max_count // 100)
+        is_too_large = False
+        if self._until_measurement <= 0:
+            turns, size = read_size(connection)
+            # It has read all rows, so it comes less often where there are many.
+            self._until_measurement = max(CHECK_EVERY, turns // 10)
+            is_too_large = size > limits.max_mb * 1024 * 1024
         expired = find_expired(
             connection,
             max_count=limits.max_count,
-            max_bytes=limits.max_mb * 1024 * 1024,
             oldest=now - limits.max_days * 86_400,
+            is_too_large=is_too_large,
         )
         if expired:
             delete_turns(connection, expired)
+        if is_too_large:
+            self._until_measurement = 0
+        if is_too_large or len(expired) >= DELETED_AT_ONCE:
             # Look again soon: one deletion takes a limited number of turns.
             self._until_check = 1
 

@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -39,6 +40,9 @@ MAX_OPEN_FILES = 65_536
 #: Requests are large trees that live for a short time. With Python's default thresholds the search for cycles
 #: among them costs a tenth of the time. Real cycles are rare and are found soon enough.
 GC_THRESHOLDS = (20_000, 20, 50)
+#: Seconds for which a thread may keep the interpreter from the event loop, at each of its callbacks, while it
+#: records turns or translates a large request. Python's default is ten times as long.
+SWITCH_INTERVAL = 0.0005
 
 
 def bind(config: Config, *, has_stored_keys: bool = False) -> socket.socket:
@@ -168,6 +172,7 @@ def serve(
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     # uvicorn raises the signal again that stopped it; the stop was requested.
     with suppress(KeyboardInterrupt):
         server.run(sockets=listeners)
