@@ -126,7 +126,7 @@ _SIGNS_OF_AGENT = {
 
 
 class ClassifiedBody(msgspec.Struct, frozen=True):
-    """What is compared with the signs of the body."""
+    """The parts of a request's body that a `ClassSign` can require."""
 
     max_tokens: int | None
     output: OutputFormat | None
@@ -136,7 +136,7 @@ class ClassifiedBody(msgspec.Struct, frozen=True):
     instructions: Instructions
 
     def matches(self, sign: ClassSign) -> bool:
-        """Whether the body has all that the sign says about it. Cheap tests come first."""
+        """Whether the body has everything that the sign requires of it. Cheap tests come first."""
         if sign.max_tokens is not None and self.max_tokens != sign.max_tokens:
             return False
         if sign.has_tools is not None and sign.has_tools is not self.has_tools:

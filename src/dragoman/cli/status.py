@@ -215,7 +215,7 @@ def _format_sessions(sessions: dict[str, dict[str, int]]) -> Iterator[str]:
 
 
 def _format_records(records: dict[str, Any]) -> Iterator[str]:
-    """Nothing, unless records were lost, or the gateway made a prompt cache miss."""
+    """Warnings: how many records were lost, and how many prompt caches missed because of the gateway."""
     if records["lost"]:
         reason = (
             f": {records['error']}" if records["error"] else ": they came faster than they could be written"

@@ -160,8 +160,8 @@ EVENT_KINDS: frozenset[type] = frozenset(get_args(ReplyEvent))
 class DeltaRun(msgspec.Struct, frozen=True, gc=False):
     """Consecutive deltas of one kind for one block: `texts` has the text of each, and none is empty.
 
-    A reader gives a run instead of events if many similar chunks arrive together: a run is read, checked and
-    written in a few steps. It means the same as the events of `expand`.
+    A reader gives a run instead of events if many similar chunks arrive together: it is cheaper to read,
+    check and write. It means the same as the events of `expand`.
     """
 
     kind: type[TextualDelta]

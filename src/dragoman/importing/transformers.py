@@ -84,7 +84,10 @@ def _convert_openrouter(draft: ConfigDraft, provider: str, model: str, options: 
 
 
 def _convert_customparams(draft: ConfigDraft, provider: str, model: str, options: Table) -> str:
-    """The router adds missing values. Of an object that the request has, it replaces the given members."""
+    """Convert `customparams` to a payload rule. Returns a note about options that cannot be written.
+
+    claude-code-router adds the missing values, and replaces the given members of objects that are there.
+    """
     usable = {name: value for name, value in options.items() if _is_usable(name, value)}
     values: Table = {}
     defaults: Table = {}

@@ -52,7 +52,7 @@ class SharedHints:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Stop, and delete its own hints: they are not renewed any more."""
+        """Stop the exchange of hints, and delete the hints of this gateway: it renews them no more."""
         if self._task is None:
             return
         self._task.cancel()

@@ -93,15 +93,15 @@ class _Builder:
         return code
 
     def add(self, data: bytes) -> None:
-        """Add bytes that follow a run, or the first ones."""
+        """Add the bytes before the next run. Called first, and after each `add_run`."""
         self._plain.append(data)
 
     def add_run(self, run: TextRun) -> None:
-        """Add a run that follows bytes. Its joined texts are as in the stream: they may have a code."""
+        """Add a run of texts. Called after `add`: bytes and runs alternate."""
         self._runs.append(run)
 
     def finish(self) -> StreamParts | None:
-        """None: the stream has bytes that are codes."""
+        """The parts of the stream; None if its bytes contain a code, which could not be restored."""
         plain, runs = self._plain, self._runs
         codes = self._codes.values()
         for each in (*plain, *(run.joined for run in runs)):

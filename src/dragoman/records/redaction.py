@@ -54,7 +54,7 @@ def redact_content(data: bytes, secrets: Iterable[bytes] = ()) -> bytes:
 def redact_stream(
     data: bytes, secrets: Sequence[bytes] = (), runs: Sequence[TextRun] = (), clean: Collection[bytes] = ()
 ) -> CompactStream:
-    """The compact form of a stream of events, also without secrets that are cut across several texts.
+    """The compact form of a stream of events, with secrets masked, also those cut across several texts.
 
     `runs`: texts that the stream probably has. `clean`: texts without secrets.
     """

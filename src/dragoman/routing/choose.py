@@ -77,7 +77,7 @@ def choose(config: Config, model: str) -> RouteChoice:
 def choose_exact(config: Config, model: str) -> RouteChoice | None:
     """The targets of a route with exactly this name, or of `provider/model`; None if there is neither.
 
-    `provider,model` is the same: users of claude-code-router write it. An alias is the name behind it.
+    `provider,model` means the same: users of claude-code-router write it. The prefix of an alias is ignored.
     """
     for name in dict.fromkeys((model, remove_alias(model))):
         for route in config.routes:

@@ -64,7 +64,7 @@ def find_match(
 ) -> int | None:
     """The index of the first rule that holds, from index `first` on; None if none does.
 
-    `is_direct`: the client names the provider itself. This wins over all rules that do not ask for the name.
+    `is_direct`: the client names the provider itself. Then only rules with a condition on the name apply.
     """
     for index in range(first, len(rules)):
         rule, checks = rules[index]

@@ -82,7 +82,7 @@ def find_problems(
 ) -> list[str]:
     """What is wrong with a step, in words. `requests` and `replies` are added to the samples.
 
-    `keeps_prefix`: a longer conversation must begin with the same messages, or prompt caches are of no use.
+    `keeps_prefix`: a longer conversation must begin with the same messages, or prompt caches miss.
     """
     problems: list[str] = []
     for dialect in DIALECTS:

@@ -74,7 +74,7 @@ def _read_json_logs(body: bytes) -> Iterator[Measurement]:
 
 
 def _list_inner(value: object, *path: str) -> Iterator[Json]:
-    """The objects in lists in lists, under these names."""
+    """The objects at a path of nested lists: `path` has the name of the list on each level."""
     name, *rest = path
     for each in _objects(_object(value).get(name)):
         yield from _list_inner(each, *rest) if rest else [each]

@@ -205,7 +205,10 @@ class ResponsesStreamWriter:
         return frames + (message.write_text(block.text) if block.text else ())
 
     def _take_message(self, extras: Extras, *, is_same: bool) -> tuple[MessageEmitter, Frames]:
-        """The message for the next part, and the frames before the part. `is_same`: the held message."""
+        """The message that the next part belongs to, and the frames that must come before the part.
+
+        `is_same`: the part continues the held message, so no other message is opened.
+        """
         held = self._held
         if is_same and isinstance(held, MessageEmitter):
             self._held = None

@@ -245,7 +245,7 @@ class QuoteTracker:
         self._keep_end(text)
 
     def advance(self, text: str, start: int, end: int) -> None:
-        """Follow the text between two positions."""
+        """Update the quotation state with the text between two positions."""
         position = start
         for found in _SPECIAL.finditer(text, start, end):
             self._skip_plain(text, position, found.start())
