@@ -1,5 +1,6 @@
 """Claude Code behind two gateways with one PostgreSQL, and behind two workers of one gateway."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,9 +20,9 @@ from tests.e2e.test_claude_code_lifetimes import SUM
 class Pair:
     """Two gateways that share a state."""
 
-    def __init__(self, environment: Environment, folder: Path, url: str) -> None:
+    def __init__(self, environment: Environment, folder: Path, url: str, timeout: float = 20.0) -> None:
         inner = environment.gateway_to("anthropic", keeps_model=True)
-        text = f'[state]\nurl = "{url}"\ntimeout = 20.0\n' + config(inner.url)
+        text = f'[state]\nurl = "{url}"\ntimeout = {timeout}\n' + config(inner.url)
         self._environment = environment
         self.url = url
         self.folders = [folder / name for name in ("first", "second")]
@@ -69,11 +70,14 @@ async def sign_request(url: str) -> tuple[bytes, dict[str, str]]:
     return body, build_headers(bytes.fromhex(secret), body, now)
 
 
-def ask_and_move(pair: Pair) -> tuple[Talk, CallerReply]:
-    """A conversation whose call waits at the first gateway, and whose caller turns to the second."""
+def ask_and_move(pair: Pair, parked: int = 1) -> tuple[Talk, CallerReply]:
+    """A conversation whose call waits at the first gateway, and whose caller turns to the second.
+
+    `parked`: the conversations that wait there then.
+    """
     talk = pair.callers[0].talk(SUM, streams=True)
     asked = talk.say("add 123 and 456", tools=[CALCULATE])
-    assert pair.callers[0].counts()["parked"] == 1
+    assert pair.callers[0].counts()["parked"] == parked
     talk.caller = pair.callers[1]
     talk.result(asked.calls[0], "579")
     return talk, asked
@@ -113,6 +117,66 @@ def test_a_parked_call_of_a_gateway_that_was_killed_is_replayed(environment: Env
     assert answered.content == "The result is 579."
     assert talk.result_received(asked.calls[0]) == "579"
     assert pair.callers[1].counts()["replayed"] == 1
+
+
+async def wait_for_answer(gateway: Gateway, path: str, text: str) -> None:
+    """Ask the gateway again and again, until its answer contains the text."""
+    headers = {}
+    if (token := gateway.folder / ".local/state/dragoman/admin-token").exists():
+        headers["authorization"] = f"Bearer {token.read_text('ascii').strip()}"
+    async with aiohttp.ClientSession() as session, asyncio.timeout(60):
+        while True:
+            async with session.get(f"{gateway.url}{path}", headers=headers) as answer:
+                if text in await answer.text():
+                    return
+            await asyncio.sleep(0.1)
+
+
+async def wait_for_stored_calls(url: str, count: int) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        async with asyncio.timeout(60):
+            while await connection.fetchval("SELECT COUNT(*) FROM parked_calls") < count:
+                await asyncio.sleep(0.1)
+    finally:
+        await connection.close()
+
+
+def test_parked_calls_survive_an_outage_of_the_database(environment: Environment, tmp_path: Path) -> None:
+    """A call that is not stored is answered where it waits, or replayed elsewhere; later, it is forwarded."""
+    with postgres.run_server() as server:
+        pair = Pair(environment, tmp_path, server.url, timeout=1.0)
+        try:
+            for gateway in pair.gateways:
+                # Then it knows its client keys, and needs no database for them.
+                environment.run(wait_for_answer(gateway, "/health/ready", '"ready"'))
+            server.pause()
+            asked_here = pair.callers[0].talk(SUM, streams=True)
+            here = asked_here.say("add 123 and 456", tools=[CALCULATE])
+            asked_here.result(here.calls[0], "579")
+            asked_later = pair.callers[0].talk(SUM, streams=True)
+            later = asked_later.say("add 123 and 456", tools=[CALCULATE])
+            elsewhere, _ = ask_and_move(pair, parked=3)
+            # At the gateway where the session waits, nothing has changed.
+            assert asked_here.send().content == "The result is 579."
+            # The other gateway cannot find the session: it continues from the history of the request.
+            assert elsewhere.send().content == "The result is 579."
+            assert pair.callers[0].counts()["continued"] == 1
+            second = pair.callers[1].counts()
+            assert (second["replayed"], second["forwarded"]) == (1, 0)
+            server.resume()
+            # The call of a session that still waits is stored now: its result finds it from anywhere.
+            environment.run(wait_for_stored_calls(server.url, 2))
+            environment.run(wait_for_answer(pair.gateways[1], "/metrics", "dragoman_state_ok 1"))
+            asked_later.caller = pair.callers[1]
+            asked_later.result(later.calls[0], "579")
+            answered = asked_later.send()
+            assert (answered.content, answered.session) == ("The result is 579.", later.session)
+            assert pair.callers[1].counts()["forwarded"] == 1
+            assert pair.callers[0].counts()["continued"] == 2
+        finally:
+            server.resume()
+            pair.close()
 
 
 def test_all_workers_answer_the_calls_of_a_session(environment: Environment, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from dragoman.peers.store import (
     find_secret,
     write_calls,
 )
+from dragoman.storage.database import StorageError
 from dragoman.storage.port import StateStorage
 from dragoman.storage.processes import build_process_name, is_same_host
 from dragoman.upstream.http.connection import HttpConnection, HttpReply
@@ -42,6 +43,8 @@ HEAD_SECONDS = 10.0
 #: Seconds that the end of a reply waits until its calls are stored. If they are not, the next request is
 #: replayed.
 WRITE_SECONDS = 2.0
+#: Seconds until calls that the state did not accept are written again.
+RETRY_SECONDS = 1.0
 #: Seconds for which a call is kept if sessions have no limit.
 MAX_WAIT = 86_400.0
 LOST = "the gateway that holds the session has ended its reply early"
@@ -70,7 +73,11 @@ class PeerReply:
 
 
 class SharedCalls:
-    """The calls for which the sessions of one process wait. `clock` gives the date of the state."""
+    """The calls for which the sessions of one process wait. `clock` gives the date of the state.
+
+    Calls that the state does not accept are written again until they are stored, or until their session waits
+    no more. Meanwhile other gateways do not find them: they replay the conversation.
+    """
 
     def __init__(self, storage: StateStorage, clock: Callable[[], float]) -> None:
         storage.add_schema(PEERS_SCHEMA)
@@ -80,9 +87,12 @@ class SharedCalls:
         self._secret = b""
         #: Calls that are not written yet, by session.
         self._changed: dict[str, SessionCalls] = {}
-        self._has_registered = False
+        #: Sessions of which the state has calls, or may have them.
+        self._stored: set[str] = set()
+        self._has_failed = False
         self._nonces = NonceMemory()
         self._writing: asyncio.Task[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
 
     @property
     def is_announced(self) -> bool:
@@ -103,31 +113,64 @@ class SharedCalls:
 
     def register(self, session: str, owner: str, calls: Collection[str], seconds: float) -> None:
         """Store for which calls a session waits. Without calls, it waits no more."""
-        if not calls and not self._has_registered:
+        if not calls and session not in self._stored:
+            self._changed.pop(session, None)
             return
-        self._has_registered = True
+        expires = self._clock() + min(seconds or MAX_WAIT, MAX_WAIT)
         self._changed[session] = SessionCalls(
-            session=session, owner=owner, calls=tuple(calls), seconds=min(seconds or MAX_WAIT, MAX_WAIT)
+            session=session, owner=owner, calls=tuple(calls), expires=expires
         )
-        if self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write())
+        self._start_writing()
 
     async def wait_until_written(self) -> None:
-        """Wait at most `WRITE_SECONDS` until the calls are stored: another gateway must find them."""
+        """Wait at most `WRITE_SECONDS` until the calls are stored: another gateway must find them.
+
+        Returns after a failure: the reply does not wait until the state answers again.
+        """
         if self._writing is not None:
             await asyncio.wait((self._writing,), timeout=WRITE_SECONDS)
 
+    def _start_writing(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+
     async def _write(self) -> None:
+        """Write the calls that have changed. After a failure, write them again later."""
         peer = self._peer
         try:
             while self._changed and peer is not None:
-                waiting, self._changed = tuple(self._changed.values()), {}
-                now = self._clock()
-                await self._storage.run(lambda transaction: write_calls(transaction, peer, waiting, now))  # noqa: B023 (awaited)
+                waiting, self._changed = self._changed, {}
+                await self._write_calls(peer, waiting)
         except ConfigError as error:
-            LOGGER.warning("calls that wait cannot be stored: %s", error)
+            if not self._has_failed:
+                LOGGER.warning("calls that wait cannot be stored: %s", error)
+            self._has_failed = True
+            self._retry = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._start_writing)
+        else:
+            self._has_failed = False
         finally:
             self._writing = None
+
+    async def _write_calls(self, peer: PeerAddress, waiting: dict[str, SessionCalls]) -> None:
+        """Write the calls of sessions. If that fails, they have changed as before."""
+        new = waiting.keys() - self._stored
+        self._stored |= new
+        now = self._clock()
+        try:
+            await self._storage.run(lambda transaction: write_calls(transaction, peer, waiting.values(), now))
+        except ConfigError as error:
+            self._changed = {**waiting, **self._changed}
+            if not (isinstance(error, StorageError) and error.is_uncertain):
+                self._stored -= new
+                for session in [name for name in new if not self._changed[name].calls]:
+                    del self._changed[session]
+            raise
+        self._stored -= {
+            session for session, each in waiting.items() if not each.calls and session not in self._changed
+        }
 
     async def forward(
         self, provider: str, owner: str, calls: Collection[str], request: UpstreamRequest
@@ -176,7 +219,9 @@ class SharedCalls:
         """Delete the calls: the sessions end with the gateway."""
         if self._writing is not None:
             await asyncio.wait((self._writing,))
-        if self._has_registered and self._peer is not None:
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._stored and self._peer is not None:
             await self._forget(self._peer)
 
     async def _find_holder(self, owner: str, calls: Collection[str]) -> PeerAddress | None:

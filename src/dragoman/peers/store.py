@@ -55,8 +55,8 @@ class SessionCalls(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     owner: str
     calls: tuple[str, ...] = ()
-    #: Seconds from now.
-    seconds: float = 0.0
+    #: The date until which the session waits.
+    expires: float = 0.0
 
 
 class Hint(NamedTuple):
@@ -117,7 +117,7 @@ async def write_calls(
         " session = excluded.session, gateway = excluded.gateway, address = excluded.address,"
         " local = excluded.local, expires = excluded.expires",
         [
-            (call, each.owner, each.session, *msgspec.structs.astuple(peer), now + each.seconds)
+            (call, each.owner, each.session, *msgspec.structs.astuple(peer), each.expires)
             for each in sorted(waiting, key=lambda calls: calls.session)
             for call in sorted(each.calls)
         ],

@@ -147,6 +147,9 @@ class App:
             self.reloader.start()
             if self.gateway.calls.is_announced:
                 self.gateway.hints.start()
+                if self.gateway.storage.is_shared:
+                    # Now, because the first session of Claude Code may begin while the state is away.
+                    await self.gateway.calls.find_secret()
             await send({"type": "lifespan.startup.complete"})
 
     async def _serve_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:

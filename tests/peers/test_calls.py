@@ -1,0 +1,159 @@
+"""Waiting calls: what the other gateways find, also after a time in which the state was away."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+
+import pytest
+
+from dragoman.peers.calls import SharedCalls
+from dragoman.peers.store import PEERS_SCHEMA, find_holder
+from dragoman.storage.port import StateStorage
+from dragoman.storage.postgres import PostgresOptions, PostgresStorage
+from tests import postgres
+from tests.postgres_proxy import PostgresProxy, run_proxy
+from tests.states import StateBed, build_state_fixture
+
+state = build_state_fixture(PEERS_SCHEMA)
+
+OWNER = "owner"
+
+
+async def find_address(storage: StateStorage, call: str) -> str:
+    """The address of the gateway that waits for the call; empty if there is none."""
+    now = storage.clock()
+    holder = await storage.read(lambda transaction: find_holder(transaction, OWNER, [call], now))
+    return holder.address if holder else ""
+
+
+def announce(storage: StateStorage) -> SharedCalls:
+    calls = SharedCalls(storage, storage.clock)
+    calls.announce("http://first")
+    return calls
+
+
+def test_calls_are_found_until_its_session_waits_no_more(state: StateBed) -> None:
+    async def main() -> None:
+        storage, other = state.open(), state.open()
+        calls = announce(storage)
+        for waiting in (("a", "b"), ("c",), ()):
+            calls.register("session", OWNER, waiting, 60.0)
+            await calls.wait_until_written()
+            found = {call for call in "abc" if await find_address(other, call)}
+            assert found == set(waiting)
+        calls.register("session", OWNER, ("d",), 60.0)
+        await calls.wait_until_written()
+        # The sessions of a gateway end with it.
+        await calls.close()
+        assert not await find_address(other, "d")
+        await storage.close()
+        await other.close()
+
+    asyncio.run(main())
+
+
+def test_a_session_that_never_waited_writes_nothing(state: StateBed) -> None:
+    async def main() -> None:
+        storage = state.open()
+        calls = announce(storage)
+        calls.register("session", OWNER, (), 0.0)
+        assert calls._writing is None
+        await storage.close()
+
+    asyncio.run(main())
+
+
+class Outage:
+    """A gateway whose connections to the state can be cut, and a look at the state from another one."""
+
+    def __init__(self, proxy: PostgresProxy, url: str) -> None:
+        schema = url.partition("search_path=")[2]
+        cut = f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres?search_path={schema}"
+        self.proxy = proxy
+        self.storage = PostgresStorage(PostgresOptions(url=cut, timeout=5.0), None, PEERS_SCHEMA)
+        self.other = PostgresStorage(PostgresOptions(url=url, timeout=20.0), None, PEERS_SCHEMA)
+        self.calls = announce(self.storage)
+
+    async def register(self, session: str, *calls: str) -> None:
+        self.calls.register(session, OWNER, calls, 60.0)
+        async with asyncio.timeout(20):
+            await self.calls.wait_until_written()
+
+    async def find(self, call: str) -> bool:
+        return bool(await find_address(self.other, call))
+
+    async def recover(self, call: str) -> None:
+        """The state is back. Returns when the call is stored."""
+        self.proxy.is_down = False
+        async with asyncio.timeout(30):
+            while not await self.find(call):
+                await asyncio.sleep(0.05)
+
+
+def meet_outage(act: Callable[[Outage], Awaitable[None]]) -> None:
+    url = postgres.create_schema()
+
+    async def main() -> None:
+        with ExitStack() as stack:
+            outage = Outage(stack.enter_context(run_proxy(postgres.shared_url())), url)
+            await act(outage)
+            await outage.calls.close()
+            await outage.storage.close()
+            await outage.other.close()
+
+    asyncio.run(main())
+    postgres.drop_schema(url)
+
+
+def test_calls_of_an_outage_are_stored_after_it() -> None:
+    async def act(outage: Outage) -> None:
+        await outage.register("before", "a")
+        outage.proxy.fail()
+        await outage.register("meanwhile", "b")
+        await outage.register("before", "a", "c")
+        await outage.recover("b")
+        assert [await outage.find(call) for call in "abc"] == [True] * 3
+
+    meet_outage(act)
+
+
+def test_sessions_that_ended_in_an_outage_leave_no_call() -> None:
+    async def act(outage: Outage) -> None:
+        await outage.register("before", "a")
+        outage.proxy.fail()
+        await outage.register("before")
+        await outage.register("short", "b")
+        await outage.register("short")
+        await outage.register("last", "c")
+        await outage.recover("c")
+        assert [await outage.find(call) for call in "abc"] == [False, False, True]
+
+    meet_outage(act)
+
+
+def test_the_time_of_a_call_begins_when_its_session_began_to_wait() -> None:
+    """Not when the state accepted it: the session ends before, and the result would find nobody."""
+
+    async def act(outage: Outage) -> None:
+        outage.proxy.fail()
+        begun = outage.storage.clock()
+        outage.calls.register("session", OWNER, ("a",), 60.0)
+        await asyncio.sleep(0.5)
+        await outage.recover("a")
+        rows = await outage.other.read(
+            lambda transaction: transaction.fetch("SELECT expires FROM parked_calls")
+        )
+        assert rows[0][0] == pytest.approx(begun + 60.0, abs=0.4)
+
+    meet_outage(act)
+
+
+def test_without_the_state_a_result_is_replayed_and_a_known_secret_stays_valid() -> None:
+    async def act(outage: Outage) -> None:
+        secret = await outage.calls.find_secret()
+        outage.proxy.fail()
+        assert await outage.calls.forward("provider", OWNER, ["a"], None) is None  # type: ignore[arg-type]
+        assert secret
+        assert await outage.calls.find_secret() == secret
+
+    meet_outage(act)
