@@ -159,6 +159,37 @@ def test_a_budget_holds_for_two_hundred_at_once_also_when_the_gateway_is_killed_
     run(scenario)
 
 
+def test_usage_is_what_the_upstream_counted_also_when_the_gateway_is_killed_after_a_reply(
+    tmp_path: Path,
+) -> None:
+    """Statistics are written once a second, but a reply whose end a client has seen is counted."""
+
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream, aiohttp.ClientSession() as session:
+            limited = await command(tmp_path, "keys", "create", "limited", "--tokens-per-day", "100000")
+            free = await command(tmp_path, "keys", "create", "free")
+            for _ in range(3):
+                gateway = Gateway(config(upstream), tmp_path)
+                await gateway.start()
+                asks = (ask(session, gateway, key) for key in (limited, free, free))
+                assert await asyncio.gather(*asks) == [200] * 3
+                await gateway.kill()
+            gateway = Gateway(config(upstream), tmp_path)
+            await gateway.start()
+            async with session.get(f"{gateway.url}/health") as response:
+                assert response.status == 200
+            assert await gateway.stop() == 0
+            printed = await command(tmp_path, "usage", "--json")
+            counts = {each["key"]: each["input"] + each["output"] for each in printed}
+            assert counts == {"limited": 3 * USED, "free": 6 * USED}
+            for name, count in (("limited", 3), ("free", 6)):
+                shown = await command(tmp_path, "keys", "show", name, "--json")
+                assert shown["used"]["day"]["tokens"] == count * USED
+            assert not list(tmp_path.rglob("usage-*"))
+
+    run(scenario)
+
+
 # OpenCode takes every 429 for something that passes, and waits until its user ends it.
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
 def test_an_agent_whose_budget_is_used_up_ends_soon_and_reports_it(name: str, tmp_path: Path) -> None:

@@ -167,6 +167,40 @@ def test_no_order_of_faults_exceeds_a_budget_or_loses_usage(
     running.run(act())
 
 
+def test_a_gateway_that_is_killed_after_its_last_reply_loses_no_usage(running: RunningFleet) -> None:
+    """Statistics are written once a second. The next process writes what the killed one did not."""
+
+    async def act() -> None:
+        fleet = running.fleet
+        number = len(fleet.gateways)
+        names = (f"kept{number}", f"open{number}")
+        limited = await fleet.create_key(names[0], Limits(tokens_per_day=10**6))
+        free = await fleet.create_key(names[1])
+        for _ in range(2):
+            asks = [
+                fleet.ask(1, key, name)
+                for key, name in zip((limited, free), names, strict=True)
+                for _ in "ab"
+            ]
+            assert await asyncio.gather(*asks) == [200] * 4
+            await fleet.kill(1)
+
+        async def is_counted() -> bool:
+            for name in names:
+                answered = fleet.upstream.answered[name]
+                usage = await fleet.count_usage(name)
+                used = (await fleet.read_account(name)).used["day"].tokens
+                if usage.requests != answered or usage.input + usage.output != answered * USED:
+                    return False
+                if used < answered * USED:
+                    return False
+            return True
+
+        await wait_until(is_counted)
+
+    running.run(act())
+
+
 def test_a_failover_to_the_standby_exceeds_no_budget_and_loses_no_usage(tmp_path: Path) -> None:
     with postgres.run_pair() as (primary, standby):
         hosts = f"127.0.0.1:{primary.port},127.0.0.1:{standby.port}"

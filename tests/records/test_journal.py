@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.records import journal as journal_module
 from dragoman.records.filters import parse_filter
-from dragoman.records.journal import PATTERN, Journal, JournalEntry, take_journals
+from dragoman.records.journal import MAX_SIZE, PATTERN, Journal, JournalEntry, take_journals
 from dragoman.records.reading import list_turns, read_turn
 from dragoman.records.store import COLUMNS, FILE_NAME, open_records
+from dragoman.storage.journal import FAILURE_REST, MAX_SECONDS, REST
 
 
 def build_entry(number: int, session: str = "s") -> JournalEntry:
@@ -68,7 +68,7 @@ def test_a_long_journal_is_replaced_and_deleted_one_step_later(tmp_path: Path) -
         assert journal.append(build_entry(number))
         journal.replace_if_long()
         sizes.append(sum(file.stat().st_size for file in tmp_path.glob(PATTERN)))
-    assert max(sizes) < 3 * journal_module.MAX_SIZE
+    assert max(sizes) < 3 * MAX_SIZE
     assert len(list(tmp_path.glob(PATTERN))) == 2
     journal.close()
     assert list(tmp_path.iterdir()) == []
@@ -82,18 +82,35 @@ def test_a_write_that_fails_or_is_slow_stops_the_journal_for_a_while(
     assert not journal.append(build_entry(1))
     (tmp_path / "none").mkdir()
     assert not journal.append(build_entry(1))
-    now[0] += journal_module.FAILURE_REST
+    now[0] += FAILURE_REST
     assert journal.append(build_entry(1))
     write = os.write
 
     def write_slowly(descriptor: int, data: bytes) -> int:
-        now[0] += 2 * journal_module.MAX_SECONDS
+        now[0] += 2 * MAX_SECONDS
         return write(descriptor, data)
 
     monkeypatch.setattr(os, "write", write_slowly)
     assert journal.append(build_entry(2))
-    rest = 2 * journal_module.MAX_SECONDS * journal_module.REST
+    rest = 2 * MAX_SECONDS * REST
     now[0] += rest - 0.01
     assert not journal.append(build_entry(3))
     now[0] += 0.02
     assert journal.append(build_entry(3))
+
+
+def test_after_a_line_that_was_cut_the_next_one_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    journal = Journal(tmp_path, lambda: now[0])
+    assert journal.append(build_entry(1))
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:20]))
+    assert not journal.append(build_entry(2))
+    monkeypatch.undo()
+    now[0] += FAILURE_REST
+    assert journal.append(build_entry(3))
+    assert journal._file is not None
+    os.close(journal._file[0])
+    assert list_requests(tmp_path) == ["req_1", "req_3"]

@@ -12,6 +12,7 @@ The exchange passes values: the caller, targets, a function that reads the reque
 - `limits`: `Limits`, `Account` and `decide`. Pure: no clock, no file, no event loop.
 - `estimates`: tokens and costs before and after an exchange, `PriceList`. Pure.
 - `ledger`: `UsageLedger` owns the open reservations and the writes that are pending (`pending`).
+- `journal`: `UsageJournal`, what is pending, for the case that the process is killed.
 - `leases`, `lease_book`: slices of the limits of busy keys, which one process spends by itself.
 - `outage`: limits while the shared state does not answer.
 - `store`: the tables (`ACCOUNTS_SCHEMA`) and the SQL of reservations and spending.

@@ -14,13 +14,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from dragoman.accounts.errors import StateUnavailable, UncertainWrite
+from dragoman.accounts.journal import UsageJournal
 from dragoman.accounts.keys import ID_PREFIX
 from dragoman.accounts.lease_book import LeaseBook
 from dragoman.accounts.leases import KeyLease, LeasePolicy, take_lease
 from dragoman.accounts.limits import NOTHING, Amount, LimitRefusal, find_hour_start
 from dragoman.accounts.outage import OutageLimits
-from dragoman.accounts.pending import PendingWrites, save_outbox, take_outboxes
-from dragoman.accounts.statistics import UsageCounts, UsageKey, compact_statistics
+from dragoman.accounts.pending import OUTBOXES, PendingWrites, save_outbox, take_outboxes
+from dragoman.accounts.statistics import UsageCounts, UsageKey, UsageKeyBound, compact_statistics
 from dragoman.accounts.store import (
     Reservation,
     ReservationRequest,
@@ -45,9 +46,6 @@ WRITE_DELAY = 1.0
 RENEW_EVERY = PROCESS_TIMEOUT / 4
 #: Seconds between two runs of `compact_statistics`.
 COMPACT_EVERY = 3600.0
-#: Different usage keys within one hour. It is bounded because clients choose the model names.
-MAX_USAGE_KEYS = 1000
-OTHER_MODELS = "(others)"
 
 Result = TypeVar("Result")
 
@@ -71,9 +69,9 @@ class UsageLedger:
         #: Batches whose commit was not answered. They keep their content and their id.
         self._uncertain: list[PendingWrites] = []
         self._has_outbox = False
-        self._hour = 0
-        #: The usage keys of this hour, by those that `add_usage` gets.
-        self._usage_keys: dict[UsageKey, UsageKey] = {}
+        self._journal = UsageJournal(storage.folder if storage.is_lasting else None)
+        self._has_leftovers = True
+        self._usage_keys = UsageKeyBound()
         #: Number of reservations that are not settled.
         self._open = 0
         self._is_registered = False
@@ -90,6 +88,12 @@ class UsageLedger:
         self._write_task: asyncio.Task[None] | None = None
         self._written_keys: set[str] = set()
         self._write_timer: asyncio.TimerHandle | None = None
+
+    def recover(self) -> None:
+        """Write what processes that were killed have left. Called when the gateway starts."""
+        folder = self._storage.folder
+        if self._journal.has_leftovers() or (folder is not None and any(folder.glob(OUTBOXES))):
+            self._write_after(0)
 
     async def reserve(self, request: ReservationRequest) -> Reservation | LimitRefusal:
         """Reserve the maximum amount of a request, or return the limit that refuses it."""
@@ -116,7 +120,7 @@ class UsageLedger:
         if self._leases.settle(reservation, used):
             return
         if reservation.id:
-            self._pending.add_settlement(reservation, used)
+            self._journal.add_settlement(self._pending, reservation, used)
         else:
             self._pending.add_charge(reservation.request.key, find_hour_start(reservation.at), used)
         self._write_after(0)
@@ -128,11 +132,10 @@ class UsageLedger:
         """
         if not self._storage.is_lasting:
             return
-        usage_key = self._bound_usage_key(key)
-        if not is_settled and key.key.startswith(ID_PREFIX):
-            amount = Amount(counts.input + counts.output, counts.cost)
-            self._pending.add_charge(key.key, usage_key.hour, amount)
-        self._pending.add_usage(usage_key, counts)
+        is_charged = not is_settled and key.key.startswith(ID_PREFIX)
+        charged = Amount(counts.input + counts.output, counts.cost) if is_charged else None
+        usage_key = self._usage_keys.apply(key, find_hour_start(self._clock()))
+        self._journal.add_exchange(self._pending, usage_key, counts, charged)
         self._write_after(WRITE_DELAY)
 
     async def flush(self) -> None:
@@ -158,6 +161,7 @@ class UsageLedger:
             self._write_timer.cancel()
         if self._has_written:
             await self._try_release(self.process)
+        self._journal.close([*self._uncertain, self._pending])
 
     async def _reserve(self, request: ReservationRequest) -> Reservation | LimitRefusal:
         if self._write_task is not None and request.key in self._written_keys:
@@ -244,20 +248,6 @@ class UsageLedger:
         except ConfigError as error:
             LOGGER.error("the reservations of a process cannot be released: %s", error)
 
-    def _bound_usage_key(self, key: UsageKey) -> UsageKey:
-        """The usage key of this hour. Beyond `MAX_USAGE_KEYS`, new models are counted together."""
-        hour = find_hour_start(self._clock())
-        if hour != self._hour:
-            self._hour = hour
-            self._usage_keys.clear()
-        usage_key = self._usage_keys.get(key)
-        if usage_key is None:
-            usage_key = key._replace(hour=hour)
-            if len(self._usage_keys) >= MAX_USAGE_KEYS:
-                return usage_key._replace(model=OTHER_MODELS)
-            self._usage_keys[key] = usage_key
-        return usage_key
-
     def _undo_reservation(self, task: asyncio.Task[Reservation | LimitRefusal]) -> None:
         """Settle a reservation whose client disconnected before the request was sent."""
         if task.cancelled() or task.exception() is not None:
@@ -290,9 +280,13 @@ class UsageLedger:
 
     async def _write_batches(self) -> bool:
         """Write the uncertain batches and the pending one. If that fails, they are also kept in a file."""
-        if self._storage.is_shared and not self._has_written and self._storage.folder is not None:
-            self._uncertain += await asyncio.to_thread(take_outboxes, self._storage.folder, self.process)
-            self._has_outbox = bool(self._uncertain)
+        folder = self._storage.folder
+        if self._has_leftovers and folder is not None:
+            self._has_leftovers = False
+            outboxes = await asyncio.to_thread(take_outboxes, folder, self.process)
+            self._uncertain += outboxes
+            self._has_outbox = bool(outboxes)
+            self._uncertain += await self._journal.take()
         try:
             while self._uncertain:
                 await self._transact(_do_nothing, self._uncertain[0])
@@ -300,6 +294,7 @@ class UsageLedger:
             batch = self._take_pending()
             self._written_keys = batch.list_keys() if self._storage.is_shared else set()
             await self._transact(self._compact_if_due, batch)
+            self._journal.confirm_deletion()
         except StateUnavailable:
             await self._save_outbox()
             return False
@@ -322,6 +317,7 @@ class UsageLedger:
         if now - self._compacted_at >= COMPACT_EVERY:
             await compact_statistics(transaction, now)
             self._compacted_at = now
+        await self._journal.delete_ids(transaction)
 
     async def _renew_process(self) -> None:
         """Mark this process as alive: in a shared state always, else while reservations are open."""
@@ -362,6 +358,7 @@ class UsageLedger:
             kind = UncertainWrite if is_uncertain else StateUnavailable
             raise kind("the gateway cannot look up what this key has used; try again") from None
         self._has_written = True
+        self._journal.confirm(batch, is_saved=self._has_outbox)
         for reservation, used in self._leases.confirm(batch.returns):
             self._pending.add_settlement(reservation, used)
             self._write_after(0)

@@ -17,6 +17,9 @@ DAYS_KEPT = 400 * DAY
 SPENDING_KEPT = 70 * DAY
 #: Seconds for which the ids of written batches are kept. An outbox may wait so long for its gateway.
 BATCHES_KEPT = 35 * DAY
+#: Different usage keys within one hour.
+MAX_USAGE_KEYS = 1000
+OTHER_MODELS = "(others)"
 
 
 class UsageKey(NamedTuple):
@@ -30,6 +33,28 @@ class UsageKey(NamedTuple):
     agent: str = ""
     #: A role of the configuration, or `main` or `sub-agent`.
     role: str = ""
+
+
+class UsageKeyBound:
+    """Bounds the usage keys within one hour, because clients choose the model names."""
+
+    def __init__(self) -> None:
+        self._hour = 0
+        #: The usage keys of this hour, by those that `apply` gets.
+        self._keys: dict[UsageKey, UsageKey] = {}
+
+    def apply(self, key: UsageKey, hour: int) -> UsageKey:
+        """The usage key of the hour. Beyond `MAX_USAGE_KEYS`, new models are counted together."""
+        if hour != self._hour:
+            self._hour = hour
+            self._keys.clear()
+        usage_key = self._keys.get(key)
+        if usage_key is None:
+            usage_key = key._replace(hour=hour)
+            if len(self._keys) >= MAX_USAGE_KEYS:
+                return usage_key._replace(model=OTHER_MODELS)
+            self._keys[key] = usage_key
+        return usage_key
 
 
 class Counts(msgspec.Struct, kw_only=True):

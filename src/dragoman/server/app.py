@@ -145,6 +145,7 @@ class App:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             self.reloader.start()
+            self.gateway.accounts.ledger.recover()
             if self.gateway.calls.is_announced:
                 self.gateway.hints.start()
                 if self.gateway.storage.is_shared:

@@ -7,10 +7,15 @@ import socket
 #: Seconds. A process that has not renewed its entry for this time counts as dead.
 PROCESS_TIMEOUT = 20.0
 
+#: The names of this process. In a container, the process that ran before had the same number.
+_OWN_NAMES: set[str] = set()
+
 
 def build_process_name() -> str:
     """The host, the process id, and a random part, because the system reuses process ids."""
-    return f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
+    name = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
+    _OWN_NAMES.add(name)
+    return name
 
 
 def is_same_host(name: str) -> bool:
@@ -23,6 +28,8 @@ def is_process_gone(name: str) -> bool:
     number = name.rpartition(" ")[0].rpartition(" ")[2]
     if os.name != "posix" or not is_same_host(name) or not number.isdecimal():
         return False
+    if int(number) == os.getpid():
+        return name not in _OWN_NAMES
     try:
         os.kill(int(number), 0)
     except ProcessLookupError:
