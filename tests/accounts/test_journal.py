@@ -8,6 +8,7 @@ from copy import copy
 from pathlib import Path
 
 import hypothesis.strategies as st
+import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
@@ -26,6 +27,7 @@ from tests.states import ENGINES, Engine, StateBed
 
 KEY = f"{ID_PREFIX}1"
 FREE = f"{ID_PREFIX}2"
+PACED = f"{ID_PREFIX}3"
 REQUEST = ReservationRequest(
     key=KEY, limits=Limits(tokens_per_day=10**9), maximum=Amount(50, 5), minimum=Amount(1, 0)
 )
@@ -81,6 +83,12 @@ class Process:
         self.reserved = []
         return count
 
+    def charge(self) -> None:
+        """End a request that was admitted while the state did not answer."""
+        unstored = Reservation(id=0, request=msgspec.structs.replace(REQUEST, key=PACED), at=time.time())
+        self.ledger._open += 1
+        self.ledger.settle(unstored, Amount(10, 2))
+
     def count(self) -> None:
         self.ledger.add_usage(UsageKey(0, FREE, "up", "m"), copy(USED), is_settled=False)
 
@@ -99,7 +107,9 @@ class Process:
 
 
 STEPS = st.lists(
-    st.sampled_from(["reserve", "settle", "count", "flush", "refused", "unanswered", "kill", "wait"]),
+    st.sampled_from(
+        ["reserve", "settle", "charge", "count", "flush", "refused", "unanswered", "kill", "wait"]
+    ),
     min_size=1,
     max_size=14,
 )
@@ -128,6 +138,8 @@ def test_all_usage_is_counted_once_in_any_order_of_faults_and_kills(engine: Engi
                 case "count":
                     process.count()
                     counted += 1
+                case "charge":
+                    process.charge()
                 case "flush":
                     await process.ledger.flush()
                 case "wait":
@@ -154,6 +166,8 @@ def test_all_usage_is_counted_once_in_any_order_of_faults_and_kills(engine: Engi
         assert rows.get((FREE,), UsageCounts()).requests == counted
         now = time.time()
         assert state.do(read_account, FREE, now).used["day"] == Amount(10 * counted, 2 * counted)
+        charged = steps.count("charge")
+        assert state.do(read_account, PACED, now).used["day"] == Amount(10 * charged, 2 * charged)
         account = state.do(read_account, KEY, now)
         # A request that was open when its process was killed is charged with its minimum, sooner or later.
         assert settled * 10 <= account.used["day"].tokens <= settled * 10 + steps.count("reserve")

@@ -36,7 +36,7 @@ class UsageEntry(msgspec.Struct, array_like=True, tag="usage"):
 
     segment: str
     key: UsageKey
-    counts: UsageCounts
+    counts: UsageCounts | None
     charged: Amount | None
 
 
@@ -108,7 +108,7 @@ class UsageJournal(JournalWriter):
         self._append(entry, build_settlement_id(reservation.id))
 
     def add_exchange(
-        self, pending: PendingWrites, key: UsageKey, counts: UsageCounts, charged: Amount | None
+        self, pending: PendingWrites, key: UsageKey, counts: UsageCounts | None, charged: Amount | None
     ) -> None:
         """Add an exchange to the batch that the next transaction writes, and to the journal."""
         segment = pending.segments[-1] if pending.segments else f"{self._token}-{next(self._numbers)}"

@@ -122,7 +122,9 @@ class UsageLedger:
         if reservation.id:
             self._journal.add_settlement(self._pending, reservation, used)
         else:
-            self._pending.add_charge(reservation.request.key, find_hour_start(reservation.at), used)
+            # The state did not answer when the request was admitted.
+            charged_key = UsageKey(find_hour_start(reservation.at), reservation.request.key, "", "")
+            self._journal.add_exchange(self._pending, charged_key, None, used)
         self._write_after(0)
 
     def add_usage(self, key: UsageKey, counts: UsageCounts, *, is_settled: bool) -> None:

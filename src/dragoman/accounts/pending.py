@@ -67,11 +67,12 @@ class PendingWrites(msgspec.Struct):
     def add_charge(self, key: str, hour: int, amount: Amount) -> None:
         self.charges[(key, hour)] = self.charges.get((key, hour), NOTHING).plus(amount)
 
-    def add_exchange(self, key: UsageKey, counts: UsageCounts, charged: Amount | None) -> None:
+    def add_exchange(self, key: UsageKey, counts: UsageCounts | None, charged: Amount | None) -> None:
         """Add the statistics of an exchange, and what it charges to its key without a reservation."""
         if charged is not None:
             self.add_charge(key.key, key.hour, charged)
-        self.add_usage(key, counts)
+        if counts is not None:
+            self.add_usage(key, counts)
 
     def merge(self, later: "PendingWrites") -> None:
         """Append the writes that became pending after these."""
