@@ -2,8 +2,8 @@
 
 The test server has no TLS, so the proxy ends it, with PostgreSQL's own request for it. As a pooler it does
 what PgBouncer does in transaction mode: after each transaction the client gets another connection of the
-server, and start parameters that a connection would remember are refused. It is no PgBouncer: with
-`DRAGOMAN_TEST_PGBOUNCER`, the path of the program, the tests of poolers run with the real one too.
+server, and start parameters that a connection would remember are refused. It is no PgBouncer: the tests of
+poolers run with the real one too where there is one, see `tools/clients/pgbouncer.sh`.
 """
 
 import asyncio

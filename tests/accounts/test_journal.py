@@ -62,6 +62,15 @@ class Process:
     def __init__(self, state: StateBed) -> None:
         self.storage = FaultyStorage(state.open())
         self.ledger = UsageLedger(self.storage, self.storage._storage.clock)  # type: ignore[arg-type]
+        self.has_taken = False
+        take = self.ledger._journal.take
+
+        async def take_all() -> list[PendingWrites]:
+            batches = await take()
+            self.has_taken = True
+            return batches
+
+        self.ledger._journal.take = take_all  # type: ignore[method-assign]
         self.ledger.recover()
         self.reserved: list[Reservation] = []
 
@@ -94,6 +103,9 @@ class Process:
 
     async def kill(self) -> None:
         """End as SIGKILL does: nothing more is written, and the system releases the locks."""
+        while self.ledger._has_leftovers is False and self.ledger._write_task and not self.has_taken:
+            # A thread takes over journals. It would go on, and keep their locks.
+            await asyncio.sleep(0.001)
         for task in (*self.ledger._tasks,):
             task.cancel()
         if self.ledger._tasks:

@@ -91,15 +91,25 @@ class Fleet:
     Use: `start`, then any of the others, `stop` at the end; all on one event loop.
     """
 
-    def __init__(self, folder: Path, url: str, clocks: Sequence[float], timeout: float = 20.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        clocks: Sequence[float],
+        timeout: float = 20.0,
+        *,
+        pooler: bool = False,
+    ) -> None:
         self._folder = folder
         self._url = url
         self._timeout = timeout
+        self._pooler = pooler
         self._clocks = clocks
         self.upstream = CountingUpstream()
         self.gateways: list[Gateway] = []
         self._session: aiohttp.ClientSession | None = None
-        self._storage = PostgresStorage(PostgresOptions(url=url, timeout=20.0), None, ACCOUNTS_SCHEMA)
+        options = PostgresOptions(url=url, timeout=20.0, pooler=pooler)
+        self._storage = PostgresStorage(options, None, ACCOUNTS_SCHEMA)
 
     @property
     def session(self) -> aiohttp.ClientSession:
@@ -125,6 +135,7 @@ default = "up"
 [state]
 url = "{self._url}"
 timeout = {self._timeout}
+pooler = {str(self._pooler).lower()}
 [providers.up]
 dialect = "openai_chat"
 base_url = "{self.upstream.url}"

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import asyncpg
 import certifi
 import pytest
 
@@ -20,6 +22,8 @@ from dragoman.responses.tables import RESPONSES_SCHEMA
 from dragoman.storage.database import StorageError
 from dragoman.storage.postgres import PostgresOptions, PostgresStorage
 from tests import postgres
+from tests.e2e.fleet import Fleet
+from tests.e2e.test_keys import USED
 from tests.postgres_proxy import run_proxy
 from tests.upstream.http.test_tls import TRUSTED, server_tls
 
@@ -83,14 +87,25 @@ def test_a_server_without_tls_is_refused_if_tls_is_required() -> None:
             asyncio.run(select_one(url))
 
 
+CLIENTS = Path(__file__).parents[2] / ".clients"
+
+
+def find_pgbouncer() -> Path | None:
+    """The real pooler: the one that a variable names, one of this machine, or the one of `make clients`."""
+    named = os.environ.get("DRAGOMAN_TEST_PGBOUNCER")
+    found = named or shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    unpacked = CLIENTS / "pgbouncer" / "root" / "usr" / "sbin" / "pgbouncer"
+    return Path(found) if found else unpacked if unpacked.exists() else None
+
+
 @contextmanager
-def run_pgbouncer(program: str, server: postgres.PostgresServer) -> Iterator[int]:
-    """The real pooler in transaction mode. Gives its port."""
+def run_pgbouncer(program: Path, server: postgres.PostgresServer, pool_mode: str) -> Iterator[int]:
+    """The real pooler. Gives its port."""
     port = postgres.find_free_port()
     settings = (
         f"[databases]\npostgres = host=127.0.0.1 port={server.port} user=postgres\n[pgbouncer]\n"
-        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\npool_mode = transaction\n"
-        "default_pool_size = 3\nserver_round_robin = 1\nunix_socket_dir =\n"
+        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\npool_mode = {pool_mode}\n"
+        f"default_pool_size = {POOL_SIZES[pool_mode]}\nserver_round_robin = 1\nunix_socket_dir =\n"
     )
     # Like the server, it refuses to run as root.
     user = postgres.NOBODY if os.geteuid() == 0 else None
@@ -98,7 +113,19 @@ def run_pgbouncer(program: str, server: postgres.PostgresServer) -> Iterator[int
         path = Path(folder) / "pgbouncer.ini"
         path.write_text(settings)
         path.parent.chmod(0o755)
-        process = subprocess.Popen([program, path], user=user, cwd="/", stderr=subprocess.DEVNULL)
+        libraries = ""
+        if program.is_relative_to(CLIENTS):
+            # Another user may not be able to reach it where it is.
+            shutil.copytree(CLIENTS / "pgbouncer" / "root", Path(folder) / "root")
+            program = Path(folder) / "root" / "usr" / "sbin" / "pgbouncer"
+            libraries = ":".join(str(each) for each in (Path(folder) / "root" / "usr" / "lib").glob("*-*"))
+        process = subprocess.Popen(
+            [program, path],
+            user=user,
+            cwd="/",
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "LD_LIBRARY_PATH": libraries},
+        )
         try:
             yield port
         finally:
@@ -106,7 +133,9 @@ def run_pgbouncer(program: str, server: postgres.PostgresServer) -> Iterator[int
             process.wait(20)
 
 
-POOLERS = ["emulated", *(["pgbouncer"] if os.environ.get("DRAGOMAN_TEST_PGBOUNCER") else [])]
+#: Connections to the server. In session mode a client keeps its connection.
+POOL_SIZES = {"transaction": 3, "session": 30}
+POOLERS = ["emulated", *(POOL_SIZES if find_pgbouncer() else ())]
 
 
 @pytest.mark.parametrize("pooler", POOLERS)
@@ -114,15 +143,76 @@ def test_all_state_works_through_a_pooler_that_changes_the_connection_after_each
     pooler: str,
 ) -> None:
     """The tables are in the database's own schema: a pooler forgets the search path of a connection."""
+    program = find_pgbouncer()
     with postgres.run_server() as server:
-        if pooler == "emulated":
+        if pooler == "emulated" or program is None:
             with run_proxy(server.url, is_pooler=True) as proxy:
                 asyncio.run(use_pooler(proxy.port))
                 assert len(set(proxy.used)) == 3
         else:
-            program = os.environ["DRAGOMAN_TEST_PGBOUNCER"]
-            with run_pgbouncer(program, server) as port:
+            with run_pgbouncer(program, server, pooler) as port:
                 asyncio.run(use_pooler(port))
+                assert 1 <= asyncio.run(count_connections(server.url)) <= POOL_SIZES[pooler]
+
+
+def test_a_pooler_that_is_not_named_in_the_configuration_gives_a_hint() -> None:
+    with run_proxy(postgres.shared_url(), is_pooler=True) as proxy:
+        with pytest.raises(StorageError, match="unsupported startup parameter") as caught:
+            asyncio.run(select_one(f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres"))
+        assert "pooler = true" in caught.value.hint
+
+
+async def count_connections(url: str) -> int:
+    """The connections of the pooler to the server."""
+    connection = await asyncpg.connect(url)
+    try:
+        return int(
+            await connection.fetchval(
+                "SELECT COUNT(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+                " AND pid <> pg_backend_pid()"
+            )
+        )
+    finally:
+        await connection.close()
+
+
+@pytest.mark.skipif(find_pgbouncer() is None, reason="needs PgBouncer")
+@pytest.mark.parametrize("pool_mode", POOL_SIZES)
+def test_gateways_share_their_state_through_pgbouncer(pool_mode: str, tmp_path: Path) -> None:
+    """Real gateways: keys, budgets, stored responses and revocations work through the pooler."""
+    program = find_pgbouncer()
+    assert program is not None
+    with postgres.run_server() as server, run_pgbouncer(program, server, pool_mode) as port:
+        asyncio.run(share_state(f"postgresql://postgres@127.0.0.1:{port}/postgres", tmp_path))
+
+
+async def share_state(url: str, folder: Path) -> None:
+    fleet = Fleet(folder, url, (0.0, 0.0), pooler=True)
+    await fleet.start()
+    try:
+        async with asyncio.timeout(100):
+            key = await fleet.create_key("pooled", Limits(tokens_per_day=10 * USED + 1))
+            statuses: list[int] = [200]
+            while 200 in statuses:
+                statuses = await asyncio.gather(*(fleet.ask(place % 2, key, "pooled") for place in range(8)))
+            used = (await fleet.read_account("pooled")).used["day"].tokens
+            assert 10 * USED + 1 <= used < 11 * USED + 1
+            assert fleet.upstream.answered["pooled"] * USED == used
+            free = await fleet.create_key("free")
+            headers = {"x-api-key": free}
+            body: dict[str, object] = {"model": "m", "input": "first"}
+            async with fleet.session.post(
+                f"{fleet.gateways[0].url}/v1/responses", json=body, headers=headers
+            ) as response:
+                first = (await response.json())["id"]
+            body = {"model": "m", "input": "second", "previous_response_id": first}
+            async with fleet.session.post(
+                f"{fleet.gateways[1].url}/v1/responses", json=body, headers=headers
+            ) as response:
+                assert response.status == 200
+            await fleet.revoke_everywhere("pooled", key)
+    finally:
+        await fleet.stop()
 
 
 async def use_pooler(port: int) -> None:

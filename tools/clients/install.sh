@@ -50,6 +50,8 @@ mkdir "$folder/templates"
 "$python" "$here/unpack_templates.py" "$folder"/download/*.tar.gz "$folder/templates"
 rm -rf "$folder/download"
 
+"$here/pgbouncer.sh" "$folder/pgbouncer"
+
 echo "== clients: installing requirements/e2e.txt"
 "$python" -m pip install -qq --disable-pip-version-check --require-hashes -r "$requirements/e2e.txt"
 

@@ -290,7 +290,9 @@ class PostgresStorage:
         self._paused_until = time.monotonic() + pause
         self._pause = min(self._pause * 2, MAX_PAUSE)
         reason = str(error) or type(error).__name__
-        return StorageError(f"the database {self._address} does not answer: {reason}")
+        is_pooler = "startup parameter" in reason and not self.options.pooler
+        hint = "the address leads to a pooler: set pooler = true in [state]" if is_pooler else ""
+        return StorageError(f"the database {self._address} does not answer: {reason}", hint=hint)
 
     async def _migrate_if_new(self, connection: "asyncpg.Connection[Any]") -> None:
         if self._migrated == len(self._schemas):
