@@ -132,7 +132,7 @@ def test_sessions_that_ended_in_an_outage_leave_no_call() -> None:
 
 
 def test_the_time_of_a_call_begins_when_its_session_began_to_wait() -> None:
-    """Not when the state accepted it: the session ends before, and the result would find nobody."""
+    """Not when the state accepted it: a result would be sent to a session that has ended."""
 
     async def act(outage: Outage) -> None:
         outage.proxy.fail()
