@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection
 from copy import copy
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
@@ -61,7 +62,8 @@ class Process:
 
     def __init__(self, state: StateBed) -> None:
         self.storage = FaultyStorage(state.open())
-        self.ledger = UsageLedger(self.storage, self.storage._storage.clock)  # type: ignore[arg-type]
+        storage: Any = self.storage
+        self.ledger = UsageLedger(storage, storage.clock)
         self.has_taken = False
         take = self.ledger._journal.take
 
@@ -70,7 +72,7 @@ class Process:
             self.has_taken = True
             return batches
 
-        self.ledger._journal.take = take_all  # type: ignore[method-assign]
+        setattr(self.ledger._journal, "take", take_all)  # noqa: B010 (the type has a method)
         self.ledger.recover()
         self.reserved: list[Reservation] = []
 

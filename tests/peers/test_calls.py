@@ -10,6 +10,7 @@ from dragoman.peers.calls import SharedCalls
 from dragoman.peers.store import PEERS_SCHEMA, find_holder
 from dragoman.storage.port import StateStorage
 from dragoman.storage.postgres import PostgresOptions, PostgresStorage
+from dragoman.upstream.port import UpstreamRequest
 from tests import postgres
 from tests.postgres_proxy import PostgresProxy, run_proxy
 from tests.states import StateBed, build_state_fixture
@@ -152,7 +153,8 @@ def test_without_the_state_a_result_is_replayed_and_a_known_secret_stays_valid()
     async def act(outage: Outage) -> None:
         secret = await outage.calls.find_secret()
         outage.proxy.fail()
-        assert await outage.calls.forward("provider", OWNER, ["a"], None) is None  # type: ignore[arg-type]
+        request = UpstreamRequest(body=b"", model="m", stream=False, key=0, headers={})
+        assert await outage.calls.forward("provider", OWNER, ["a"], request) is None
         assert secret
         assert await outage.calls.find_secret() == secret
 
