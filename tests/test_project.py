@@ -197,6 +197,34 @@ def test_links_between_our_pages_lead_somewhere() -> None:
     assert [f"{page.name}: {link}" for page, link in links if not (page.parent / link).exists()] == []
 
 
+def test_a_page_names_only_source_files_that_exist() -> None:
+    """Decisions and the changelog describe the past, and are left out."""
+    pages = [
+        path
+        for path in PROJECT_FILES
+        if path.suffix == ".md" and path.name != "CHANGELOG.md" and "decisions" not in path.parts
+    ]
+    places = (ROOT, ROOT / "src" / "dragoman")
+    named = {
+        (path, name)
+        for path in pages
+        for name in re.findall(r"`((?:\w+/)+\w+\.py)`", path.read_text("utf-8"))
+    }
+    assert named
+    assert [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, name in sorted(named)
+        if not any((place / name).is_file() for place in (*places, path.parent))
+    ] == []
+
+
+def test_every_extra_is_on_the_page_about_installing() -> None:
+    text = (ROOT / "docs" / "installing.md").read_text("utf-8")
+    extras = project_table()["optional-dependencies"]
+    assert isinstance(extras, dict)
+    assert [name for name in extras if f"| `{name}` |" not in text] == []
+
+
 def test_decisions_are_numbered_one_by_one() -> None:
     pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
     assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
