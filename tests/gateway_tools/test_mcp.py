@@ -16,7 +16,7 @@ from dragoman.config.load import load
 from dragoman.config.model import Config
 from dragoman.config.settings import Secret
 from dragoman.config.tools import McpServerSettings, ToolsSettings, WebSearchSettings
-from dragoman.gateway_tools.mcp import McpTool, find_functions
+from dragoman.gateway_tools.mcp import McpTool, build_mcp_tool, find_functions
 from dragoman.gateway_tools.mcp_servers import McpFunction
 from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.gateway_tools.tool import ToolOutcome, ToolRun
@@ -63,7 +63,7 @@ def use(
     """Run some work with connected servers, and close them."""
 
     async def scenario() -> Any:
-        tool = McpTool(servers, search_above)
+        tool = build_mcp_tool(servers, search_above)
         try:
             async with asyncio.timeout(SECONDS):
                 await tool.prepare()
@@ -131,7 +131,7 @@ def test_a_server_over_http_is_used_with_its_headers() -> None:
                         writer.close()
                         break
                     await asyncio.sleep(0.1)
-                tool = McpTool({"notes": settings}, 30)
+                tool = build_mcp_tool({"notes": settings}, 30)
                 await tool.prepare()
                 found = await call(tool, "notes__lookup", key="k3")
                 assert isinstance(found, ToolOutcome)
@@ -213,6 +213,51 @@ def test_a_request_for_a_search_alone_gets_no_tools() -> None:
             await toolbox.close()
 
     asyncio.run(scenario())
+
+
+SELECTIONS = {
+    (): [],
+    ("mcp",): ["notes__lookup", "other__lookup"],
+    ("mcp.notes",): ["notes__lookup"],
+    ("mcp.other",): ["other__lookup"],
+    ("mcp.other", "mcp.notes"): ["notes__lookup", "other__lookup"],
+    ("mcp.notes", "mcp"): ["notes__lookup", "other__lookup"],
+    ("mcp.gone",): [],
+}
+
+
+@pytest.mark.parametrize("names", SELECTIONS)
+def test_a_route_selects_some_of_the_servers(names: tuple[str, ...]) -> None:
+    async def scenario() -> None:
+        notes = stdio(tools=("lookup",))
+        toolbox = build_toolbox(Config(tools=ToolsSettings(mcp={"notes": notes, "other": notes})))
+        assert toolbox is not None
+        try:
+            session = await toolbox.open_session(names, ToolMemory(1000), owner="", ask_model=ask_nothing)
+            found = [tool.name for tool in session.apply(asked(), FACTS).tools] if session else []
+            assert found == SELECTIONS[names]
+        finally:
+            await toolbox.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_route_names_only_servers_that_are_configured() -> None:
+    text = """
+        [providers.up]
+        dialect = "openai_chat"
+        base_url = "http://127.0.0.1:9/v1"
+        [tools.mcp.notes]
+        command = "notes"
+        [[routes]]
+        match = "*"
+        target = "up"
+        tools = ["mcp.%s"]
+    """
+    variables = dict(os.environ)
+    assert load(text % "notes", "dragoman.toml", variables).routes[0].tools == ("mcp.notes",)
+    with pytest.raises(ConfigError, match=r'no tool "mcp.other" is configured'):
+        load(text % "other", "dragoman.toml", variables)
 
 
 @pytest.mark.rule("R77", "R78")

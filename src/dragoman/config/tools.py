@@ -12,6 +12,8 @@ from dragoman.providers.facts import Doc
 ENTRY_POINTS = "dragoman.tools"
 #: The tools with a table of their own, by the names of their tables.
 BUILT_IN = ("image", "web_search", "web_fetch")
+#: All MCP servers; with a dot and its name behind, one of them.
+MCP = "mcp"
 
 
 class ImageToolSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +68,7 @@ class WebFetchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[tools.mcp.NAME]`: an MCP server whose tools every model gets."""
+    """`[tools.mcp.NAME]`: an MCP server. Every model gets its tools, unless `tools` of its route selects."""
 
     command: Annotated[
         tuple[str, ...], TEXT_OR_TEXTS, Doc("The program that is the server, with its arguments.")
@@ -114,6 +116,10 @@ class ToolsSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = {}
 
     def list_names(self) -> tuple[str, ...]:
-        """The names of the configured tools, as `tools` of a route or provider selects them."""
+        """The names of the configured tools, as `tools` of a route or provider selects them.
+
+        `mcp` means all MCP servers, `mcp.NAME` one of them.
+        """
         built_in = (name for name in BUILT_IN if getattr(self, name) is not None)
-        return (*built_in, *(["mcp"] if self.mcp else ()), *self.plugins)
+        servers = (f"{MCP}.{name}" for name in self.mcp)
+        return (*built_in, *([MCP] if self.mcp else ()), *servers, *self.plugins)

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from dragoman.config.tools import McpServerSettings
 from dragoman.gateway_tools.mcp_servers import McpFunction, McpServer
@@ -47,11 +47,16 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 
 class McpTool(GatewayTool):
-    """The tools of all configured servers. More than `search_above` are offered by a search."""
+    """The tools of some servers. More than `search_above` are offered by a search."""
 
-    def __init__(self, servers: Mapping[str, McpServerSettings], search_above: int) -> None:
-        self._servers = {name: McpServer(name, settings) for name, settings in servers.items()}
+    def __init__(self, servers: Mapping[str, McpServer], search_above: int) -> None:
+        self._servers = servers
         self._search_above = search_above
+
+    def select(self, names: Collection[str]) -> "McpTool":
+        """The tools of those of the servers that have these names. They are the same connections."""
+        chosen = {name: server for name, server in self._servers.items() if name in names}
+        return McpTool(chosen, self._search_above)
 
     async def prepare(self) -> None:
         await asyncio.gather(*(server.connect() for server in self._servers.values()))
@@ -84,6 +89,11 @@ class McpTool(GatewayTool):
 
     async def close(self) -> None:
         await asyncio.gather(*(server.close() for server in self._servers.values()))
+
+
+def build_mcp_tool(servers: Mapping[str, McpServerSettings], search_above: int) -> McpTool:
+    """The tools of all configured servers."""
+    return McpTool({name: McpServer(name, settings) for name, settings in servers.items()}, search_above)
 
 
 def find_functions(functions: Mapping[str, McpFunction], query: str) -> list[tuple[str, McpFunction]]:

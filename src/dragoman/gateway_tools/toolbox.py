@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 
 from dragoman.config.model import Config
-from dragoman.config.tools import ENTRY_POINTS, ToolsSettings
+from dragoman.config.tools import ENTRY_POINTS, MCP, ToolsSettings
 from dragoman.gateway_tools.image import ImageTool
-from dragoman.gateway_tools.mcp import McpTool
+from dragoman.gateway_tools.mcp import McpTool, build_mcp_tool
 from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.gateway_tools.session import ToolSession
 from dragoman.gateway_tools.tool import AskModel, GatewayTool
@@ -28,12 +28,20 @@ class Toolbox:
         self, names: Sequence[str] | None, memory: ToolMemory, *, owner: str, ask_model: AskModel
     ) -> ToolSession | None:
         """The tools of these names for one request; None if there are none. None as names: all tools."""
-        tools = [tool for name, tool in self._tools.items() if names is None or name in names]
+        tools = [tool for name in self._tools if (tool := self._select(name, names)) is not None]
         if not tools:
             return None
         for tool in tools:
             await tool.prepare()
         return ToolSession(tools, self.settings, memory, owner=owner, ask_model=ask_model)
+
+    def _select(self, name: str, names: Sequence[str] | None) -> GatewayTool | None:
+        """The tool of a name, as far as it is selected; None if it is not."""
+        tool = self._tools[name]
+        if names is None or name in names:
+            return tool
+        servers = [each.partition(".")[2] for each in names if each.startswith(f"{MCP}.")]
+        return tool.select(servers) if servers and name == MCP and isinstance(tool, McpTool) else None
 
     async def close(self) -> None:
         await asyncio.gather(*(tool.close() for tool in self._tools.values()), return_exceptions=True)
@@ -47,7 +55,7 @@ def build_toolbox(config: Config) -> Toolbox | None:
         tools["image"] = ImageTool(settings.image)
     # These two come before the search, which removes the declaration of the hosted search that they look for.
     if settings.mcp:
-        tools["mcp"] = McpTool(settings.mcp, settings.search_above)
+        tools[MCP] = build_mcp_tool(settings.mcp, settings.search_above)
     if settings.web_fetch is not None:
         search = settings.web_search
         tools["web_fetch"] = WebFetchTool(
