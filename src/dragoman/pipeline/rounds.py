@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from dragoman.dialects.interfaces import StreamReader
-from dragoman.fit.content import fit_content, fit_media, move_media_from_results
+from dragoman.fit.content import fit_content, fit_media, mark_errors, move_media_from_results
 from dragoman.governance.interventions import Report
 from dragoman.governance.reply_snapshots import SnapshotPair, SnapshotStage
 from dragoman.hub.blocks import ReplyBlock, ToolCall, ToolResult
@@ -161,6 +161,6 @@ class GovernanceRounds:
             request = _replace(request, tool_choice=ToolChoice(mode="auto"))
         *earlier, results = request.messages
         tail = Request(dialect=self._facts.dialect, model=request.model, messages=(results,))
-        for apply in (fit_content, fit_media, move_media_from_results):
+        for apply in (fit_content, mark_errors, fit_media, move_media_from_results):
             tail = apply(tail, self._facts, self._losses)
         return _replace(request, messages=(*earlier, *tail.messages))
