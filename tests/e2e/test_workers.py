@@ -123,6 +123,33 @@ def test_workers_share_the_port_the_budget_and_their_numbers(tmp_path: Path) -> 
     run(scenario)
 
 
+def test_a_query_sees_the_finished_turns_of_all_workers(tmp_path: Path) -> None:
+    """Turns without contents are in the journal of their worker for half a second. Queries do not wait."""
+
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream, new_session() as session:
+            gateway = Workers(config(upstream), tmp_path, count=3)
+            await gateway.start()
+            try:
+                await wait_for_workers(gateway, session, 3)
+                url = f"{gateway.url}/admin/records/turns"
+                headers = {"user-agent": "claude-cli/2.1.0", "x-claude-code-session-id": "session-1"}
+                for number in range(1, 31):
+                    async with session.post(
+                        f"{gateway.url}/v1/chat/completions", json=HELLO, headers=headers
+                    ) as response:
+                        assert response.status == 200
+                    async with session.get(url, headers=gateway.admin()) as response:
+                        turns = (await response.json())["turns"]
+                    assert len(turns) == number
+                workers = (await gateway.status(session))["gateway"]["workers"]
+                assert len(workers) == 3
+            finally:
+                assert await gateway.stop() == 0
+
+    run(scenario)
+
+
 def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ByteServer([WHOLE]) as upstream, serving(upstream, tmp_path) as (gateway, session):

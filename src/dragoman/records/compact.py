@@ -102,18 +102,20 @@ class _Builder:
 
     def finish(self) -> StreamParts | None:
         """The parts of the stream; None if its bytes contain a code, which could not be restored."""
-        plain, runs = self._plain, self._runs
-        codes = self._codes.values()
-        for each in (*plain, *(run.joined for run in runs)):
-            if any(each.find(code) >= 0 for code in codes):
+        runs = self._runs
+        original = b"".join([*self._plain, *[run.joined for run in runs]])
+        for code in self._codes.values():
+            if original.find(code) >= 0:
                 return None
-        rest = [data for pair in zip(plain, [*(run.code for run in runs), b""], strict=True) for data in pair]
-        content = [
-            data for pair in zip(plain, [*(run.texts for run in runs), b""], strict=True) for data in pair
-        ]
+        # Bytes and runs in turn.
+        content = [b""] * (2 * len(runs) + 1)
+        content[::2] = self._plain
+        rest = content.copy()
+        content[1::2] = [run.texts for run in runs]
+        rest[1::2] = [run.code for run in runs]
         parts = {code: part for part, code in self._codes.items()}
         last = max(parts, default=b"")
-        repeated = tuple(parts.get(code, b"") for code in CODES if code <= last)
+        repeated = tuple([parts.get(code, b"") for code in CODES if code <= last])
         return StreamParts(CompactStream(b"".join(content), repeated), runs, b"".join(rest))
 
 

@@ -101,12 +101,6 @@ class TurnWriter:
     def write(self, jobs: Iterable[Job]) -> list[Row]:
         """Prepare requests and write turns. Returns the rows of the turns. Raises nothing."""
         ended = []
-        try:
-            if self._connection is not None:
-                self._check_deletions(self._connection)
-        except sqlite3.Error as error:
-            self.error = str(error)
-            self._forget()
         for job in jobs:
             if isinstance(job, PendingBody):
                 self._prepare(job)
@@ -259,6 +253,7 @@ class TurnWriter:
         )
         if expired:
             delete_turns(connection, expired)
+            self._check_deletions(connection)
         if is_too_large:
             self._until_measurement = 0
         if is_too_large or len(expired) >= DELETED_AT_ONCE:

@@ -5,7 +5,7 @@ Each query runs on a thread with a connection of its own, so that a long one del
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -56,8 +56,21 @@ async def query_records(request: AdminRequest, work: Callable[[sqlite3.Connectio
     recorder = request.state.recorder
     if recorder is None:
         raise _build_error("nothing is recorded: the gateway has no state folder")
-    await recorder.flush()
+    await _flush_all(request.state)
     return await asyncio.to_thread(open_records, recorder.file, work)
+
+
+async def _flush_all(state: ServerState) -> None:
+    """Wait until the turns that have ended are in the file, those of all workers, but not long."""
+    waits: list[Awaitable[object]] = [state.recorder.flush()] if state.recorder is not None else []
+    if state.siblings is not None:
+        waits.append(state.siblings.ask("POST", f"{_RECORDS}/flush"))
+    await asyncio.gather(*waits)
+
+
+async def _flush(request: AdminRequest) -> object:
+    await _flush_all(request.state)
+    return {"flushed": True}
 
 
 async def _list_sessions(request: AdminRequest) -> object:
@@ -312,6 +325,7 @@ RECORD_ENDPOINTS: tuple[AdminEndpoint, ...] = (
     AdminEndpoint("GET", f"{_SESSION}/cache", _get_cache, "What the prompt cache did in each turn."),
     AdminEndpoint("GET", f"{_RECORDS}/comparison", _get_comparison, "Two sessions, turn by turn."),
     AdminEndpoint("GET", f"{_RECORDS}/sums", _get_sums, "Sums over turns, by a column and by time."),
+    AdminEndpoint("POST", f"{_RECORDS}/flush", _flush, "Write the turns that have ended to the records."),
     AdminEndpoint("GET", f"{_RECORDS}/now", _get_now, "The open exchanges with their sessions."),
     AdminEndpoint("GET", f"{_RECORDS}/live", _get_live, "New turns and open exchanges, as an event stream."),
 )
