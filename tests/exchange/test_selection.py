@@ -190,6 +190,21 @@ def broken(request):
 
 def wrong(request):
     return "nowhere/x"
+
+def leave(request):
+    raise SystemExit(3)
+
+def interrupt(request):
+    raise KeyboardInterrupt
+
+def number(request):
+    return 5
+
+def table(request):
+    return {"side/one": 1}
+
+def numbers(request):
+    return [1, 2]
 """
 
 
@@ -203,6 +218,11 @@ def wrong(request):
         ("broken", "main/base"),
         ("wrong", "main/base"),
         ("missing", "main/base"),
+        ("leave", "main/base"),
+        ("interrupt", "main/base"),
+        ("number", "main/base"),
+        ("table", "main/base"),
+        ("numbers", "main/base"),
     ],
 )
 def test_a_function_chooses_the_target_and_its_failure_does_not_matter(
@@ -214,6 +234,22 @@ def test_a_function_chooses_the_target_and_its_failure_does_not_matter(
     # The function runs in a thread, which the clock of the other tests does not wait for.
     result = asyncio.run(stage.exchange(anthropic()))
     assert result.client.headers["x-dragoman-target"] == expected
+
+
+@pytest.mark.parametrize("text", ["raise SystemExit", "1 / 0", "def choose(:", "raise KeyboardInterrupt"])
+def test_the_file_of_a_function_may_be_wrong(text: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(text)
+    stage = Stage("[[rules]]\nfunction = 'mine.py:choose'\n", str(tmp_path / "c.toml"))
+    result = asyncio.run(stage.exchange(anthropic()))
+    assert result.client.headers["x-dragoman-target"] == "main/base"
+
+
+def test_the_file_of_a_function_is_imported_in_a_thread(tmp_path: Path) -> None:
+    name = "import threading\nNAME = threading.current_thread().name\n"
+    (tmp_path / "mine.py").write_text(name + "def choose(request): return 'side/' + NAME")
+    stage = Stage("[[rules]]\nfunction = 'mine.py:choose'\n", str(tmp_path / "c.toml"))
+    result = asyncio.run(stage.exchange(anthropic()))
+    assert result.client.headers["x-dragoman-target"].startswith("side/dragoman-rule")
 
 
 def test_the_effort_of_a_name_reaches_the_model() -> None:

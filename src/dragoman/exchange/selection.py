@@ -37,6 +37,8 @@ from dragoman.tokens.tokenizers import find_tokenizer
 MAX_INLINE_BODY = 256 * 1024
 #: Functions that run at one time. One that never returns keeps its thread; the others still run.
 FUNCTION_THREADS = 4
+#: Seconds in which the file of a function must be imported, at its first call.
+MAX_IMPORT = 10.0
 
 Result = TypeVar("Result")
 #: What a function of a rule returns: a target, several in the order of trial, or None: the next rule decides.
@@ -127,26 +129,44 @@ async def _apply_function(
     """Call the function of a rule within its time. After any failure the next rule decides."""
     # The function must not read the plan, which the exchange releases while a late function still runs.
     await compute(plan.body, lambda: traits.request)
-    loop = asyncio.get_running_loop()
+    run = asyncio.get_running_loop().run_in_executor
     try:
-        function = load_function(rule.function, config.path)
+        async with asyncio.timeout(MAX_IMPORT):
+            function = await run(_threads, call_guarded, load_function, rule.function, config.path)
         async with asyncio.timeout(rule.timeout or None):
-            result = await loop.run_in_executor(_threads, function, traits)
+            result = await run(_threads, call_guarded, function, traits)
     except TimeoutError:
         _log.warning("rule %s: the function took longer than %g s", rule.name, rule.timeout)
         return None
-    except Exception as error:
-        # Code of the user: nothing that it does may fail the request.
-        _log.warning("rule %s: the function failed: %s", rule.name, type(error).__name__)
+    except RuleFunctionFailed as error:
+        _log.warning("rule %s: the function failed: %s", rule.name, error)
         return None
     return build_function_choice(config, rule, plan.model, result)
+
+
+class RuleFunctionFailed(Exception):
+    """The function of a rule, or the import of its file, raised an exception."""
+
+
+def call_guarded(function: Callable[..., Result], *arguments: object) -> Result:
+    """Call code of the user. Nothing that it raises, also not `SystemExit`, may end the gateway.
+
+    Raises `RuleFunctionFailed` with the type of the exception, and with the exception as its cause.
+    """
+    try:
+        return function(*arguments)
+    except BaseException as error:
+        raise RuleFunctionFailed(type(error).__name__) from error
 
 
 def build_function_choice(
     config: Config, rule: Rule, model: str, result: FunctionResult
 ) -> RouteChoice | None:
     """The choice for what a function returned; None if it returned nothing, or names that do not exist."""
-    names = (result,) if isinstance(result, str) else tuple(result or ())
+    names = (result,) if isinstance(result, str) else result or ()
+    if not isinstance(names, list | tuple):
+        _log.warning("rule %s: the function returned a value of type %s", rule.name, type(result).__name__)
+        return None
     targets: list[TargetName] = []
     for name in names:
         route = next((each for each in config.routes if each.match == name), None)

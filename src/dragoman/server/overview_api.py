@@ -14,7 +14,13 @@ from dragoman.config.model import Config
 from dragoman.config.model_facts import explain_facts, explain_governance
 from dragoman.config.rules import Rule
 from dragoman.dialects.registry import DEFAULT_DIALECT
-from dragoman.exchange.selection import build_function_choice, build_traits, load_function
+from dragoman.exchange.selection import (
+    RuleFunctionFailed,
+    build_function_choice,
+    build_traits,
+    call_guarded,
+    load_function,
+)
 from dragoman.hub.errors import ClientProtocolError, ConfigError
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.records.reading import RecordNotFound, build_metadata, read_raw, read_turn
@@ -98,9 +104,10 @@ def explain_request(config: Config, traits: RequestTraits) -> RouteExplanation:
 
     def call_function(rule: Rule, asked: RequestTraits) -> RouteChoice | None:
         try:
-            result = load_function(rule.function, config.path)(asked)
-        except Exception as error:
-            raise ConfigError(f"rule {rule.name}: the function failed: {error!r}") from error
+            function = call_guarded(load_function, rule.function, config.path)
+            result = call_guarded(function, asked)
+        except RuleFunctionFailed as error:
+            raise ConfigError(f"rule {rule.name}: the function failed: {error.__cause__!r}") from error
         return build_function_choice(config, rule, asked.model, result)
 
     return explain_route(config, compile_rules(config.rules), traits, call_function)
