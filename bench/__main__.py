@@ -1,7 +1,7 @@
 """Run with `make bench`: prints every measurement as a ratio within this run.
 
-python -m bench [core | governed | repair | records | rules | claude_code | instructions | clients | gateway |
-    opening | endurance]...
+python -m bench [core | governed | repair | records | rules | claude_code | instructions | loop | clients |
+    gateway | opening | endurance]...
 """
 
 import resource
@@ -20,6 +20,7 @@ from bench.gateway_opening import opening_report
 from bench.gateway_processes import everything
 from bench.governed import governed_report
 from bench.instructions import instructions_report
+from bench.loop import loop_report
 from bench.records import records_instructions_report, records_report
 from bench.records_gateway import records_gateway_report
 from bench.rules import rules_report
@@ -32,6 +33,7 @@ ALONE = {
     "rules": (rules_report,),
     "claude_code": (claude_code_report,),
     "instructions": (instructions_report,),
+    "loop": (loop_report,),
 }
 RUNNING = {
     "clients": (clients_report,),

@@ -82,19 +82,23 @@ class ScriptedReply:
 
 
 class ScriptedServer:
-    """An upstream that gives the same reply to every request."""
+    """An upstream that gives the same reply to every request, `delay` seconds later."""
 
-    def __init__(self, chunks: list[bytes]) -> None:
+    def __init__(self, chunks: list[bytes], delay: float) -> None:
         self._body = b"".join(chunks)
+        self._delay = delay
 
     async def send(self, request: UpstreamRequest) -> ScriptedReply:
+        if self._delay:
+            await asyncio.sleep(self._delay)
         return ScriptedReply(self._body)
 
     async def close(self) -> None:
         """Nothing is open."""
 
 
-def _build_app(folder: str, rules: tuple[Rule, ...], record: RecordLevel) -> App:
+def build_app(folder: str, rules: tuple[Rule, ...], record: RecordLevel, delay: float = 0) -> App:
+    """A gateway with an upstream for each lane, which answers `delay` seconds after the request."""
     chat = Provider(name="chat", dialect="openai_chat", base_url="http://127.0.0.1:9/v1")
     local = msgspec.structs.replace(chat, name="local", governance=read_governance(LOCAL))
     claude = Provider(name="claude", dialect="anthropic", base_url="http://127.0.0.1:9")
@@ -106,7 +110,8 @@ def _build_app(folder: str, rules: tuple[Rule, ...], record: RecordLevel) -> App
         roles=ROLES,
         records=RecordSettings(record=record),
     )
-    chat_server, claude_server = ScriptedServer(chat_stream()), ScriptedServer(anthropic_stream())
+    chat_server = ScriptedServer(chat_stream(), delay)
+    claude_server = ScriptedServer(anthropic_stream(), delay)
     servers = {"chat": chat_server, "local": chat_server, "claude": claude_server}
     return App(Gateway(config, upstreams=servers, storage=SqliteStorage(Path(folder) / "state.sqlite")))
 
@@ -126,7 +131,7 @@ def _build_scope(kind: str, path: str, size: int) -> Message:
     return {**base, **method, "extensions": {"websocket.http.response": {}}}
 
 
-async def _run_http(app: App, path: str, body: bytes) -> None:
+async def run_http(app: App, path: str, body: bytes) -> None:
     inbox = [{"type": "http.request", "body": body, "more_body": False}]
     gone = asyncio.get_running_loop().create_future()
     sent = 0
@@ -169,12 +174,12 @@ async def run_turns(
     # All bodies, also in the short run: the difference must not contain their construction.
     bodies = [body for number in range(LONG // 20) for body in build(number, model)][:turns]
     with tempfile.TemporaryDirectory() as folder:
-        app = _build_app(folder, rules, record)
+        app = build_app(folder, rules, record)
         if lane == "websocket":
             await _run_socket(app, path, bodies)
         else:
             for body in bodies:
-                await _run_http(app, path, body)
+                await run_http(app, path, body)
         await app.gateway.close()
 
 

@@ -11,7 +11,9 @@ from dragoman.config.settings import Secret
 from dragoman.exchange.selection import MAX_INLINE_BODY
 from dragoman.hub.request import Request
 from dragoman.pipeline.plan import RequestPlan
-from tests.exchange.sample_replies import CHAT_WHOLE
+from dragoman.pipeline.reply import TranslatedReply
+from dragoman.pipeline.target_request import TargetRequest
+from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
 from tests.healing.vendor import Bench, Json, RefusingUpstream, ask, has, provider, write_error
 from tests.server.keyholder import KeyHolder
 from tests.server.running import config_for, running
@@ -123,6 +125,32 @@ def test_a_large_background_request_is_checked_beside_the_loop(
             path = f"/v1/responses/{got.json()['id']}"
             while (await gateway.ask("GET", path)).json()["status"] != "completed":
                 await asyncio.sleep(0.01)
+
+    run_sockets(scenario)
+    assert threads == [is_beside]
+
+
+@pytest.mark.rule("S13")
+@SIZES
+def test_the_reply_to_a_large_request_is_prepared_beside_the_loop(
+    size: int, is_beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Preparing a reply reads the whole history: it estimates the tokens and lists the ids of calls."""
+    threads: list[bool] = []
+    build = TargetRequest._build_translated
+
+    def recorded(target_request: TargetRequest) -> TranslatedReply:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return build(target_request)
+
+    monkeypatch.setattr(TargetRequest, "_build_translated", recorded)
+
+    async def scenario() -> None:
+        answer = reply(b"".join(CHAT_STREAM), "200 OK", "content-type: text/event-stream")
+        async with ByteServer([answer]) as upstream, running(config_for(upstream.url)) as gateway:
+            body = {"model": "m", "stream": True, **build_body("anthropic", "x" * size)}
+            got = await gateway.ask("POST", "/v1/messages", body)
+            assert got.status == 200
 
     run_sockets(scenario)
     assert threads == [is_beside]

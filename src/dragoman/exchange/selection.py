@@ -33,8 +33,9 @@ from dragoman.routing.rules import find_match
 from dragoman.routing.traits import RequestTraits
 from dragoman.tokens.tokenizers import find_tokenizer
 
-#: Bytes of a body that is read and translated on the event loop. A larger one would block it for too long.
-MAX_INLINE_BODY = 256 * 1024
+#: Bytes of a body that is read and translated on the event loop. A larger one would block it for more than
+#: 5 ms (`python -m bench loop`).
+MAX_INLINE_BODY = 192 * 1024
 #: Functions that run at one time. One that never returns keeps its thread; the others still run.
 FUNCTION_THREADS = 4
 #: Seconds in which the file of a function must be imported, at its first call.
@@ -49,12 +50,17 @@ _log = logging.getLogger("dragoman")
 _threads = ThreadPoolExecutor(FUNCTION_THREADS, thread_name_prefix="dragoman-rule")
 
 
+def is_large(body: bytes) -> bool:
+    """Whether work that reads or writes the whole body of a request must not run on the event loop."""
+    return len(body) > MAX_INLINE_BODY
+
+
 async def compute(body: bytes, work: Callable[[], Result]) -> Result:
     """Run work that reads or writes the whole body of a request: in a thread if the body is large.
 
     A legal body of 50 MB takes seconds, in which no other exchange would go on.
     """
-    return work() if len(body) <= MAX_INLINE_BODY else await asyncio.to_thread(work)
+    return await asyncio.to_thread(work) if is_large(body) else work()
 
 
 def build_traits(config: Config, plan: RequestPlan, key: str, clock: Callable[[], float]) -> RequestTraits:

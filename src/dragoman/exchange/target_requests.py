@@ -11,7 +11,7 @@ from dragoman.config.provider import Provider, TargetName
 from dragoman.exchange.config_snapshot import ConfigSnapshot
 from dragoman.exchange.healer import RequestHealer
 from dragoman.exchange.record import ExchangeRecord
-from dragoman.exchange.selection import compute
+from dragoman.exchange.selection import compute, is_large
 from dragoman.exchange.tools import ExchangeTools
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.request import Effort, ReasoningSettings, Request
@@ -52,6 +52,9 @@ class TargetRequestBuilder:
             await self._tools.open(target, provider, choice.route)
         plan = self._plan
         built = await compute(plan.body, partial(self._build, target, provider, seals, choice))
+        if isinstance(built, TargetRequest) and is_large(plan.body):
+            # For a smaller request this happens on the event loop while the upstream works.
+            await compute(plan.body, built.prepare_reply)
         plan.keep_history()
         if plan.mismatch:
             _log.error("%s: a continued translation differs: %s", plan.metadata.request_id, plan.mismatch)

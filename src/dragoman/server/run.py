@@ -45,6 +45,14 @@ GC_THRESHOLDS = (20_000, 20, 50)
 SWITCH_INTERVAL = 0.0005
 
 
+def set_up_interpreter() -> None:
+    """Set what the whole process shares. Called once, when everything that stays in memory is built."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    sys.setswitchinterval(SWITCH_INTERVAL)
+
+
 def bind(config: Config, *, has_stored_keys: bool = False) -> socket.socket:
     """The listening socket. It is bound first, so that an error about the port comes at once."""
     check_exposure(config.server, has_stored_keys=has_stored_keys)
@@ -169,10 +177,7 @@ def serve(
         read_models=read_models,
     )
     server = Server(app, at_end)
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    sys.setswitchinterval(SWITCH_INTERVAL)
+    set_up_interpreter()
     # uvicorn raises the signal again that stopped it; the stop was requested.
     with suppress(KeyboardInterrupt):
         server.run(sockets=listeners)
