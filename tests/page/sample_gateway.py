@@ -153,14 +153,20 @@ class Agent:
     """A client with a growing conversation, as Claude Code sends it."""
 
     def __init__(
-        self, gateway: Running, session: str, *, sub_agent: str = "", model: str = "qwen3-coder"
+        self,
+        gateway: Running,
+        session: str,
+        *,
+        sub_agent: str = "",
+        model: str = "qwen3-coder",
+        key: str = "any",
     ) -> None:
         self._gateway = gateway
         self._model = model
         self._headers = {
             "user-agent": "claude-cli/2.1.325 (external, cli)",
             "x-claude-code-session-id": session,
-            "x-api-key": "any",
+            "x-api-key": key,
             **({"x-claude-code-agent-id": sub_agent} if sub_agent else {}),
         }
         self.messages: list[dict[str, object]] = []
