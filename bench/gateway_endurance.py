@@ -9,6 +9,7 @@ import os
 import time
 
 from bench.gateway_processes import (
+    PATIENCE,
     Setting,
     memory,
     open_exchanges,
@@ -22,6 +23,8 @@ from bench.gateway_processes import (
 HELD = 1_000
 SOAK = 50_000
 BUSY = 16
+#: Turns of the sessions of a soak. Each has a conversation of its own, which grows.
+TURNS = 20
 #: Of so many clients one hangs up in the middle of its reply.
 LEAVING = 50
 #: Megabytes that a soak may add to what is in memory after its first tenth, and still be called flat.
@@ -66,7 +69,8 @@ def soak_report(setting: Setting) -> list[str]:
         say(f"{done} of {requests} requests, {samples[-1]:.1f} MB")
 
     leaving = ["--leaving", str(setting.body("left", contender)), "--every", str(LEAVING)]
-    told = ["--tell", str(max(1, requests // 10))]
+    told = ["--tell", str(max(1, requests // 10)), "--turns", str(TURNS)]
+    told += ["--seconds", str(max(PATIENCE, requests // 25))]
     body = setting.body("short", contender)
     result = result_of(start_load(contender, body, BUSY, requests, *leaving, *told), note)
     deadline = time.monotonic() + 10

@@ -6,6 +6,8 @@ Reads events as bytes. A request counts if its stream came to the proper end.
 import argparse
 import asyncio
 import time
+from collections.abc import Iterator
+from itertools import repeat
 from typing import cast
 
 import msgspec
@@ -13,6 +15,18 @@ import msgspec
 #: The text that marks a whole reply in either dialect, and the end of its stream.
 ENDINGS = (b"[DONE]", b"message_stop")
 END_OF_BODY = b"\r\n0\r\n\r\n"
+
+#: The beginning of a session's messages, and what each turn adds to them, in Anthropic's dialect.
+MESSAGES = b'"messages":['
+BEGINNING = b'{"role":"user","content":"session %d"},{"role":"assistant","content":"Yes."},'
+TURN = b"".join(
+    (
+        b',{"role":"assistant","content":[{"type":"tool_use","id":"toolu_s%d","name":"Tool1","input":{}}]}',
+        b',{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_s%d","content":"',
+        b"the file holds a parser " * 40,
+        b'"}]}',
+    )
+)
 
 
 class Tally:
@@ -50,6 +64,7 @@ class Caller(asyncio.Protocol):
 
     def __init__(self, questions: "Questions", tally: Tally) -> None:
         self._questions = questions
+        self._requests = questions.list_requests()
         self._tally = tally
         self._is_waiting = False
         self._leaves = False
@@ -70,8 +85,9 @@ class Caller(asyncio.Protocol):
         self._has_words = self._is_whole = False
         self._tail = b""
         self._asked = time.perf_counter()
-        request, self._leaves = self._questions.next(tally.asked)
-        self._transport.write(request)
+        leaving = self._questions.find_leaving(tally.asked)
+        self._leaves = bool(leaving)
+        self._transport.write(leaving or next(self._requests))
 
     def data_received(self, data: bytes) -> None:
         tally = self._tally
@@ -111,20 +127,39 @@ class Questions:
     def __init__(self, options: argparse.Namespace, tally: Tally) -> None:
         self._options = options
         self._tally = tally
-        self._usual = self._request(options.body)
-        self._leaving = self._request(options.leaving) if options.leaving else b""
+        self._sessions = 0
+        self._usual = self._read(options.body)
+        self._leaving = self._build_request(self._read(options.leaving)) if options.leaving else b""
         self._opening: set[asyncio.Task[object]] = set()
 
-    def _request(self, path: str) -> bytes:
-        options = self._options
+    def _read(self, path: str) -> bytes:
         with open(path, "rb") as file:
-            body = file.read()
-        head = f"POST {options.path} HTTP/1.1\r\nhost: 127.0.0.1:{options.port}\r\n"
-        return f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+            return file.read()
 
-    def next(self, number: int) -> tuple[bytes, bool]:
-        leaves = bool(self._leaving) and number % self._options.every == 0
-        return (self._leaving if leaves else self._usual), leaves
+    def _build_request(self, *body: bytes) -> bytes:
+        options = self._options
+        size = sum(map(len, body))
+        head = f"POST {options.path} HTTP/1.1\r\nhost: 127.0.0.1:{options.port}\r\n"
+        head += f"content-type: application/json\r\ncontent-length: {size}\r\n\r\n"
+        return b"".join((head.encode(), *body))
+
+    def list_requests(self) -> Iterator[bytes]:
+        """The requests of one connection: always the same, or sessions that grow with every turn."""
+        if not self._options.turns:
+            yield from repeat(self._build_request(self._usual))
+        # The messages are the last member.
+        before, member, messages = self._usual.removesuffix(b"]}").partition(MESSAGES)
+        while True:
+            self._sessions += 1
+            first = BEGINNING % self._sessions
+            added = b""
+            for turn in range(self._options.turns):
+                yield self._build_request(before, member, first, messages, added, b"]}")
+                added += TURN % (turn, turn)
+
+    def find_leaving(self, number: int) -> bytes:
+        """The request whose reply is not waited for, if it is the turn of one; otherwise nothing."""
+        return self._leaving if self._leaving and number % self._options.every == 0 else b""
 
     async def call(self) -> None:
         loop = asyncio.get_running_loop()
@@ -168,5 +203,6 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=0.0, help="ask nothing more after so long")
     parser.add_argument("--tell", type=int, default=0, help="print a number each time so many are answered")
     parser.add_argument("--leaving", default="", help="a body to whose answer nobody listens to the end")
+    parser.add_argument("--turns", type=int, default=0, help="turns of a session whose body grows")
     parser.add_argument("--every", type=int, default=50, help="how often to send that body")
     asyncio.run(main(parser.parse_args()))

@@ -32,7 +32,7 @@ SCRIPTS = {
     "opening": (10, 20),
 }
 #: Bytes of the request; agents send much, but a soak needs many rather than large ones.
-SIZES = {"short": 8_000, "left": 8_000}
+SIZES = {"short": 12_000, "left": 12_000}
 USUAL_SIZE = 75_000
 
 #: What an alias begins with; the route behind it leads to the model without it.
@@ -44,6 +44,8 @@ default = "up"
 [server]
 log = "json"
 state = "{state}"
+# A soak fills it within its first tenth.
+history_mb = 8
 
 [providers.up]
 dialect = "openai_chat"

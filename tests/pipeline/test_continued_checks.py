@@ -41,8 +41,6 @@ Json = dict[str, Any]
 NOTE: Json = {"role": "system", "content": "Note."}
 LATER = {**TOOL, "name": "Later", "defer_loading": True}
 LONG_ID = "toolu_" + "x" * 40
-HOSTED = {"type": "server_tool_use", "id": "b", "name": "web_search", "input": {}}
-FOUND = {"type": "web_search_tool_result", "tool_use_id": "b", "content": []}
 #: A large body with a short prompt.
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO" * 4000}}
 
@@ -71,12 +69,12 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
             {"messages": [BEGUN[0], *TALK, *TALK]},
         ],
     ),
-    "the target's marks stand before the last turns, because an answer is the last message": (
+    "the last instruction gets a mark of the target": (
         "openai_chat",
         {"caching": "breakpoints"},
         [
-            {"messages": [*BEGUN, *TALK, say("assistant", "Three.")]},
-            {"messages": [*BEGUN, *TALK, say("assistant", "Three."), say("user", "Four."), *TALK, *TALK]},
+            {"system": "Be brief.", "messages": [*BEGUN, NOTE, *TALK, *TALK, *more]}
+            for more in ((), [NOTE, *TALK, *TALK])
         ],
     ),
     "a result with an id that the target gets in another form comes a second time": (
@@ -111,21 +109,6 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
                 [*begun, *TALK, *TALK],
                 [*begun, *TALK, *TALK, TALK[0], say("user", answer("a", "again"), "Go on.")],
             )
-        ],
-    ),
-    "a result comes before the answer that the vendor's own call stands in": (
-        "gemini",
-        {},
-        [
-            {"messages": [BEGUN[0], say("assistant", HOSTED), say("user", "Wait."), *TALK]},
-            {
-                "messages": [
-                    BEGUN[0],
-                    say("assistant", HOSTED),
-                    say("user", "Wait."),
-                    say("assistant", call("b")),
-                ]
-            },
         ],
     ),
     "a remembered result loads a deferred tool": (
@@ -203,11 +186,18 @@ def mark_last(messages: list[Json]) -> list[Json]:
     return marked
 
 
-def test_turns_before_the_marks_of_client_and_target_are_remembered() -> None:
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_turns_before_the_marks_of_client_and_target_are_remembered(is_marked: bool) -> None:
     own = OwnHistories(RememberedHistories(LIMIT), "caller")
     histories = [[*BEGUN, *TALK * count] for count in range(1, 6)]
-    marked = {**BODY, "system": [{"type": "text", "text": "Be brief.", **MARK}]}
-    bodies = [msgspec.json.encode({**marked, "messages": mark_last(messages)}) for messages in histories]
+    plain: Json = {**BODY, "system": "Be brief."}
+    marked: Json = {**BODY, "system": [{"type": "text", "text": "Be brief.", **MARK}]}
+    bodies = [
+        msgspec.json.encode(
+            {**marked, "messages": mark_last(messages)} if is_marked else {**plain, "messages": messages}
+        )
+        for messages in histories
+    ]
     facts: Json = {"caching": "breakpoints"}
     sent = [build(body, "anthropic", "openai_chat", own, facts) for body in bodies]
     assert [each.is_continued for each in sent] == [False, True, True, True, True]

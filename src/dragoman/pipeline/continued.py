@@ -381,7 +381,7 @@ class _Continuation:
 
 def _is_cut_clean(messages: Sequence[Message], cut: int, answer: Message) -> bool:
     """Whether the answer at the cut was not removed: the messages around a removed one may be merged."""
-    return 0 < cut < len(messages) and messages[cut].at == answer.at
+    return cut < len(messages) and messages[cut].at == answer.at
 
 
 def _has_opaque(messages: Iterable[Message]) -> bool:

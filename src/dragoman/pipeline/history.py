@@ -14,7 +14,7 @@ import msgspec
 from dragoman.agents.instructions import Instructions
 from dragoman.dialects.forwarding import Members
 from dragoman.dialects.interfaces import HistoryFields
-from dragoman.hub.blocks import AnyBlock, HostedCall, HostedResult, Tool, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Loss
 from dragoman.hub.request import Message, ToolChoice
 from dragoman.pipeline.front import TOOL_FACTOR, Front
@@ -211,12 +211,12 @@ def list_answers(messages: Sequence[Message]) -> list[int]:
 
 
 def list_ids(messages: Iterable[Message]) -> Iterator[str]:
-    """The ids of all calls and results."""
+    """The ids of all calls and results, except those of vendors' own tools: other vendors never get them."""
     for message in messages:
         for block in message.blocks:
-            if isinstance(block, ToolCall | HostedCall):
+            if isinstance(block, ToolCall):
                 yield block.id
-            elif isinstance(block, ToolResult | HostedResult):
+            elif isinstance(block, ToolResult):
                 yield block.call_id
 
 
