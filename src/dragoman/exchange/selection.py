@@ -74,7 +74,7 @@ async def choose_targets(
     """The targets of the request of an exchange, by the rules and the model's name."""
     traits = build_traits(snapshot.config, plan, record.caller.name, gateway.clock)
     choice = await select_route(snapshot, plan, traits)
-    if snapshot.has_roles:
+    if snapshot.has_roles and not traits.has_roles:
         await compute(plan.body, lambda: traits.roles)
     record.rule, record.traits = choice.rule, traits.list_known()
     return choice

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from dragoman.agents.instructions import find_last_user_text
-from dragoman.hub.blocks import Text
-from dragoman.hub.request import Message, has_image
+from dragoman.hub.blocks import Media, Text
+from dragoman.hub.request import Message, find_block_kinds, has_image
 from dragoman.tokens.request import SYSTEM_ROLES
 
 #: All messages are kept until the conversation has both: then its beginning is complete.
@@ -27,15 +27,16 @@ class KeptTexts(msgspec.Struct, frozen=True, eq=False):
         messages, last_user = self.messages, self.last_user
         is_opening = not _SPEAKERS.issubset([message.role for message in messages])
         for message in following:
-            is_kept = is_opening or message.role in SYSTEM_ROLES
-            if is_kept or message.role == "user":
-                texts = tuple(block for block in message.blocks if type(block) is Text)
-                shortened = Message(role=message.role, blocks=texts, at=message.at)
-                last_user = shortened if message.role == "user" else last_user
-            if is_kept:
-                messages = (*messages, shortened)
+            if is_opening or message.role in SYSTEM_ROLES:
+                messages = (*messages, _keep_texts(message))
                 is_opening = not _SPEAKERS.issubset([each.role for each in messages])
-        has_images = self.has_images or any(map(has_image, following))
+        for message in reversed(following):
+            if message.role == "user":
+                last_user = _keep_texts(message)
+                break
+        has_images = self.has_images
+        if not has_images and Media in find_block_kinds(following):
+            has_images = any(map(has_image, following))
         return KeptTexts(messages, last_user, has_images)
 
     @property
@@ -47,3 +48,9 @@ class KeptTexts(msgspec.Struct, frozen=True, eq=False):
     def find_last_user_text(self) -> str | None:
         """The last text of the user; None if the user has sent no message."""
         return find_last_user_text((self.last_user,)) if self.last_user else None
+
+
+def _keep_texts(message: Message) -> Message:
+    """The message with only its texts."""
+    texts = tuple([block for block in message.blocks if type(block) is Text])
+    return Message(role=message.role, blocks=texts, at=message.at)

@@ -227,6 +227,11 @@ class RequestTraits:
                 return index
         return -1
 
+    @property
+    def has_roles(self) -> bool:
+        """Whether the roles are known."""
+        return "roles" in vars(self)
+
     def list_known(self) -> dict[str, str]:
         """The class, the roles and the project, as far as rules have asked for them. Nothing is read here."""
         known = vars(self)
