@@ -21,6 +21,15 @@ from dragoman.providers.profile import TargetFacts
 #: Claude Code's note for Anthropic. It changes with every request and would defeat any other vendor's cache.
 BILLING = "x-anthropic-billing-header:"
 
+#: The side that a message belongs to, by its role.
+_SIDES: dict[Role, str] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "tool": "user",
+    "assistant": "assistant",
+}
+
 OPENING = "[the conversation begins here]"
 CONTINUE = "Continue exactly where your last message ended."
 
@@ -117,19 +126,15 @@ def merge_messages(request: Request, target: TargetFacts, losses: Losses) -> Req
     if not target.alternation:
         return request
     runs: list[list[Message]] = []
+    before = ""
     for message in request.messages:
-        side = _find_side(message)
-        if runs and side != "system" and _find_side(runs[-1][0]) == side:
+        side = _SIDES[message.role]
+        if side == before and side != "system":
             runs[-1].append(message)
         else:
             runs.append([message])
+        before = side
     return replace_messages(request, [_merge_run(run, target) for run in runs])
-
-
-def _find_side(message: Message) -> str:
-    if message.role in INSTRUCTING:
-        return "system"
-    return "assistant" if message.role == "assistant" else "user"
 
 
 def _merge_run(run: list[Message], target: TargetFacts) -> Message:

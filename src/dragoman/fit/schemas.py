@@ -143,11 +143,12 @@ def _unite_alternatives(schema: Schema) -> Schema:
 
 def _remove_odd_members(schema: Schema, at: str, losses: Losses) -> Schema:
     """Remove members whose names would make the target refuse the whole request."""
-    properties, required = properties_of(schema), required_of(schema)
-    plain = {name: value for name, value in properties.items() if PLAIN_MEMBER.fullmatch(name)}
-    if len(plain) == len(properties):
+    properties = properties_of(schema)
+    if all(map(PLAIN_MEMBER.fullmatch, properties)):
         return schema
     losses.add(at, "members whose names the target refuses were removed")
+    plain = {name: value for name, value in properties.items() if PLAIN_MEMBER.fullmatch(name)}
+    required = required_of(schema)
     needed = [name for name in plain if name in required]
     return {**schema, "properties": plain} | ({"required": needed} if "required" in schema else {})
 

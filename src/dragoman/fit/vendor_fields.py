@@ -5,23 +5,15 @@ losses. Writers put extras back only into the dialect they came from, so nothing
 """
 
 from collections.abc import Mapping
-from typing import assert_never
 
 from dragoman.fit.editing import is_foreign, replace
 from dragoman.hub.blocks import (
     PRIVATE,
     AnyBlock,
-    HostedCall,
-    HostedResult,
-    Media,
     Opaque,
-    Reasoning,
-    Refusal,
     Text,
     Tool,
-    ToolCall,
     ToolDeclarations,
-    ToolReference,
     ToolResult,
 )
 from dragoman.hub.errors import ClientProtocolError
@@ -216,21 +208,14 @@ def _report_blocks(blocks: tuple[AnyBlock, ...], losses: Losses) -> None:
     for block in blocks:
         if block.extras:
             report_extras(block.at, block.extras, losses)
-        match block:
-            case Text():
-                if block.citations:
-                    losses.add(block.at, _CITED)
-            case ToolResult():
-                _report_blocks(block.content, losses)
-            case ToolCall() | Refusal() | Reasoning() | Media() | ToolReference():
-                pass
-            case ToolDeclarations():
-                for tool in block.tools:
-                    _report_tool(tool, losses)
-            case HostedCall() | HostedResult() | Opaque():
-                pass
-            case _:
-                assert_never(block)
+        if type(block) is Text:
+            if block.citations:
+                losses.add(block.at, _CITED)
+        elif type(block) is ToolResult:
+            _report_blocks(block.content, losses)
+        elif type(block) is ToolDeclarations:
+            for tool in block.tools:
+                _report_tool(tool, losses)
 
 
 def _report_tool(tool: Tool, losses: Losses) -> None:

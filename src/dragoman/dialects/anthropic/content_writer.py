@@ -11,7 +11,7 @@ from dragoman.dialects.anthropic.citations import write_citation
 from dragoman.dialects.anthropic.content_reader import STRING
 from dragoman.dialects.anthropic.hosted import write_call, write_result
 from dragoman.dialects.anthropic.media import write_media
-from dragoman.dialects.anthropic.names import add_common, build_input, restore_empty
+from dragoman.dialects.anthropic.names import add_common, restore_empty
 from dragoman.dialects.anthropic.reasoning import write_reasoning
 from dragoman.dialects.anthropic.tools import write_tool
 from dragoman.dialects.interfaces import Json
@@ -30,7 +30,7 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.wire.partial_json import parse_object
+from dragoman.wire.partial_json import parse_object, wrap_as_object
 
 
 class ContentWriter:
@@ -106,14 +106,10 @@ class ContentWriter:
         return self._add_common(written, block)
 
     def _write_call(self, block: ToolCall) -> Json:
-        if block.kind == "custom":
-            given: Json = {"input": block.arguments}
-        else:
-            given = build_input(block.arguments)
-            if parse_object(block.arguments) is None:
-                self._lose(
-                    f"{block.at}.arguments", "the arguments are no JSON object: sent as text inside one"
-                )
+        given = {"input": block.arguments} if block.kind == "custom" else parse_object(block.arguments)
+        if given is None:
+            given = wrap_as_object(block.arguments)
+            self._lose(f"{block.at}.arguments", "the arguments are no JSON object: sent as text inside one")
         return self._add_common(
             {"type": "tool_use", "id": block.id, "name": block.name, "input": given}, block
         )

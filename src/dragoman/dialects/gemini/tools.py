@@ -258,14 +258,15 @@ def write_schema(schema: Json) -> Json:
 def _lower_types(schema: Json) -> Json:
     kind = schema.get("type")
     if isinstance(kind, str):
-        return {**schema, "type": _lower(kind)}
+        lowered = _lower(kind)
+        return schema if lowered == kind else {**schema, "type": lowered}
     if isinstance(kind, list):
         return {**schema, "type": [_lower(inner) if isinstance(inner, str) else inner for inner in kind]}
     return schema
 
 
 def _lower(kind: str) -> str:
-    return kind.lower() if kind.lower() in TYPES else kind
+    return kind if kind in TYPES or kind.lower() not in TYPES else kind.lower()
 
 
 def _read_openapi(schema: Json) -> Json:

@@ -49,6 +49,9 @@ ENTRY = "entry:"
 #: A field beside the entries repeats their text, joined directly or by blank lines.
 BESIDE = {"beside:": "", "beside-lines:": "\n\n"}
 
+#: The fields of a message that may hold thoughts.
+_THOUGHT_FIELDS = frozenset({*LIST_FIELDS, *TEXT_FIELDS})
+
 
 class MessageReader:
     """Reads the messages of one request in order.
@@ -226,6 +229,8 @@ def _read_thoughts(message: Fields) -> tuple[list[Reasoning], list[SealedItem], 
     """The thoughts of a message, the seals of other blocks, and the field that repeats the thoughts."""
     thoughts: list[Reasoning] = []
     carried: list[SealedItem] = []
+    if _THOUGHT_FIELDS.isdisjoint(message.rest()):
+        return thoughts, carried, ""
     for field in LIST_FIELDS:
         entries = message.rest().get(field)
         if isinstance(entries, list) and entries and all(map(read_entry, entries)):
