@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +230,95 @@ def test_a_worker_that_is_killed_breaks_only_its_own_streams(tmp_path: Path) -> 
             # The new worker serves: all requests of many connections are answered.
             bodies = await asyncio.gather(*(read_stream(gateway, session) for _ in range(16)))
             assert all(b"[DONE]" in body for body in bodies)
+
+    run(scenario)
+
+
+def list_files(process: int) -> int:
+    return len(list(Path(f"/proc/{process}/fd").iterdir()))
+
+
+def list_children(process: int) -> dict[int, str]:
+    """The state of each child of a process: `Z` for one that has ended and was not collected."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent = entry.read_text().rpartition(")")[2].split()[:2]
+            if int(parent) == process:
+                found[int(entry.parent.name)] = state
+    return found
+
+
+def test_reloads_and_a_killed_worker_among_many_streams_drop_no_stream_of_another_worker(
+    tmp_path: Path,
+) -> None:
+    """And neither processes that have ended nor open files are left."""
+    finish = asyncio.Event()
+    answer: list[Action] = [stream_head(), chunk(DELTA), Pause(finish), chunk(END), LAST_CHUNK]
+    count = 50
+
+    async def scenario() -> None:
+        async with ByteServer(answer) as upstream, new_session() as session:
+            gateway = Workers(config(upstream), tmp_path)
+            await gateway.start()
+            supervisor = gateway.process_id
+            path = tmp_path / "dragoman.toml"
+            text = path.read_text()
+
+            async def count_reloads() -> int:
+                async with session.get(f"{gateway.url}/metrics", headers=gateway.admin()) as response:
+                    families = text_string_to_metric_families(await response.text())
+                samples = [sample for family in families for sample in family.samples]
+                return sum(
+                    int(sample.value)
+                    for sample in samples
+                    if sample.name == "dragoman_reloads_total" and sample.labels["outcome"] == "done"
+                )
+
+            async def run_round(number: int) -> None:
+                finish.clear()
+                before = len(upstream.received)
+                victim = min(await gateway.list_processes(session))
+                streams = [asyncio.ensure_future(read_stream(gateway, session)) for _ in range(count)]
+                await eventually(lambda: len(upstream.received) == before + count)
+                (others,) = await gateway.list_processes(session) - {victim}
+                reloads = await count_reloads()
+                path.write_text(f"{text}ping = {5.0 + number}\n")
+                os.kill(supervisor, signal.SIGHUP)
+                async with asyncio.timeout(60):
+                    while await count_reloads() < reloads + 2:
+                        await asyncio.sleep(0.05)
+                assert not any(each.done() for each in streams)
+                open_streams = (await gateway.status(session))["exchanges"]["open"]
+                assert open_streams == count
+                os.kill(victim, signal.SIGKILL)
+                await wait_for_another(gateway, session, victim)
+                await eventually(lambda: any(each.done() for each in streams))
+                broken = sum(each.done() for each in streams)
+                left = (await gateway.status(session))["exchanges"]["open"]
+                assert (0 < broken < count, left) == (True, count - broken)
+                finish.set()
+                bodies = await asyncio.gather(*streams, return_exceptions=True)
+                whole = [body for body in bodies if isinstance(body, bytes) and b"[DONE]" in body]
+                assert len(whole) == count - broken
+                assert others in await gateway.list_processes(session)
+
+            try:
+                await wait_for_workers(gateway, session)
+                await run_round(0)
+                files = list_files(supervisor)
+                for number in (1, 2):
+                    await run_round(number)
+                assert list_files(supervisor) == files
+                children = list_children(supervisor)
+                assert len(children) == 2
+                assert "Z" not in children.values()
+                # After their streams, the workers keep no more files than idle connections need.
+                processes = await gateway.list_processes(session)
+                await eventually(lambda: max(map(list_files, processes)) < 2 * count)
+            finally:
+                assert await gateway.stop() == 0
+            assert not list_children(supervisor)
 
     run(scenario)
 
