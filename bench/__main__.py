@@ -1,7 +1,7 @@
 """Run with `make bench`: prints every measurement as a ratio within this run.
 
-python -m bench [core | governed | repair | records | rules | claude_code | instructions | loop | clients |
-    gateway | opening | endurance]...
+python -m bench [core | governed | repair | records | rules | claude_code | instructions | loop | state |
+    workers | clients | gateway | opening | endurance]...
 """
 
 import resource
@@ -24,6 +24,8 @@ from bench.loop import loop_report
 from bench.records import records_instructions_report, records_report
 from bench.records_gateway import records_gateway_report
 from bench.rules import rules_report
+from bench.state import state_report
+from bench.workers import workers_report
 
 ALONE = {
     "core": (stream_report, request_report),
@@ -34,6 +36,8 @@ ALONE = {
     "claude_code": (claude_code_report,),
     "instructions": (instructions_report,),
     "loop": (loop_report,),
+    "state": (state_report,),
+    "workers": (workers_report,),
 }
 RUNNING = {
     "clients": (clients_report,),

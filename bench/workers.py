@@ -4,7 +4,7 @@ On a busy machine the requests per second depend on the machine, and the load ne
 capacity is counted from the processor time of the workers alone: the requests per second that they can answer
 with a core for each. The busiest worker's share shows how evenly the system divides the connections.
 
-    python -m bench.workers
+    python -m bench workers
 """
 
 import subprocess
@@ -27,6 +27,8 @@ ROUNDS = 5
 CONNECTIONS = 128
 REQUESTS = 1500
 BODY = "short"
+#: How much two workers can answer, compared with one.
+GOAL = 1.8
 
 
 def list_workers(supervisor: int) -> list[int]:
@@ -53,7 +55,8 @@ def measure(contender: Contender, folder: Path) -> tuple[float, float]:
     return REQUESTS * len(workers) / sum(spent), max(spent) / sum(spent)
 
 
-def main() -> None:
+def workers_report() -> list[str]:
+    """The capacity of one and of two workers, and whether the goal is met."""
     started: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -73,7 +76,7 @@ def main() -> None:
             capacities: dict[str, list[float]] = {each.name: [] for each in contenders}
             shares: dict[str, list[float]] = {each.name: [] for each in contenders}
             for number in range(ROUNDS + 1):
-                say(f"round {number} of {ROUNDS}")
+                say(f"workers: round {number} of {ROUNDS}")
                 for contender in contenders:
                     capacity, share = measure(contender, folder)
                     if number:
@@ -85,10 +88,12 @@ def main() -> None:
             for process in started:
                 process.wait(20)
     one, two = capacities.values()
+    ratio = median(late / early for early, late in zip(one, two, strict=True))
+    lines = ["Workers, requests per second by their processor time alone, with a core for each"]
     for label, values in capacities.items():
-        print(f"{label}: {median(values):7.0f} requests/s, busiest {median(shares[label]):.0%}")
-    print(f"ratio: {median(late / early for early, late in zip(one, two, strict=True)):.2f}")
-
-
-if __name__ == "__main__":
-    main()
+        share = median(shares[label])
+        lines.append(
+            f"  {label:<12}{median(values):>7.0f}   the busiest has {share:.0%} of the processor time"
+        )
+    verdict = "met" if ratio >= GOAL else "missed"
+    return [*lines, f"  goal: two answer {GOAL} times as much as one: {ratio:.2f}, {verdict}"]

@@ -26,9 +26,20 @@ END = (
 )
 
 
+#: Starts the gateway as on a system that does not divide connections among sockets.
+SHARED_SOCKET = """
+import dragoman.server.workers
+dragoman.server.workers.DIVIDES_CONNECTIONS = False
+from dragoman.cli.main import main
+main()
+"""
+
+
 class Workers(Gateway):
-    def __init__(self, text: str, folder: Path, count: int = 2) -> None:
-        super().__init__(f"{text}\n[server]\nworkers = {count}\n", folder, (sys.executable, "-m", "dragoman"))
+    def __init__(
+        self, text: str, folder: Path, count: int = 2, options: tuple[str, ...] = ("-m", "dragoman")
+    ) -> None:
+        super().__init__(f"{text}\n[server]\nworkers = {count}\n", folder, (sys.executable, *options))
 
     def admin(self) -> dict[str, str]:
         token = (self.folder / ".local/state/dragoman/admin-token").read_text().strip()
@@ -230,6 +241,38 @@ def test_a_worker_that_is_killed_breaks_only_its_own_streams(tmp_path: Path) -> 
             # The new worker serves: all requests of many connections are answered.
             bodies = await asyncio.gather(*(read_stream(gateway, session) for _ in range(16)))
             assert all(b"[DONE]" in body for body in bodies)
+
+    run(scenario)
+
+
+def test_workers_with_one_socket_serve_and_replace_each_other(tmp_path: Path) -> None:
+    """As on macOS, whose sockets of one port do not share connections."""
+    finish = asyncio.Event()
+    answer: list[Action] = [stream_head(), chunk(DELTA), Pause(finish), chunk(END), LAST_CHUNK]
+
+    async def scenario() -> None:
+        async with ByteServer(answer) as upstream, new_session() as session:
+            gateway = Workers(config(upstream), tmp_path, options=("-c", SHARED_SOCKET))
+            await gateway.start()
+            try:
+                former = await wait_for_workers(gateway, session)
+                for process in sorted(former):
+                    finish.clear()
+                    received = len(upstream.received)
+                    streams = [asyncio.ensure_future(read_stream(gateway, session)) for _ in range(20)]
+                    await eventually(lambda received=received: len(upstream.received) == received + 20)  # type: ignore[misc]  # a default in a lambda
+                    os.kill(process, signal.SIGTERM)
+                    await wait_until_closing(gateway, session, process)
+                    finish.set()
+                    assert all(b"[DONE]" in body for body in await asyncio.gather(*streams))
+                    await wait_for_another(gateway, session, process)
+                victim = min(await gateway.list_processes(session))
+                os.kill(victim, signal.SIGKILL)
+                await wait_for_another(gateway, session, victim)
+                bodies = await asyncio.gather(*(read_stream(gateway, session) for _ in range(20)))
+                assert all(b"[DONE]" in body for body in bodies)
+            finally:
+                assert await gateway.stop() == 0
 
     run(scenario)
 

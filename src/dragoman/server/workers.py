@@ -9,6 +9,7 @@ a worker is replaced wait for the next one.
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,9 @@ from dragoman.server.reload_signal import has_terminal
 from dragoman.server.run import BACKLOG, bind
 from dragoman.telemetry.log import log_warning
 
+#: Whether the system divides new connections among sockets with `SO_REUSEPORT`. macOS has the option too, but
+#: gives all connections to one of the sockets.
+DIVIDES_CONNECTIONS = sys.platform == "linux"
 #: Seconds. A worker that ends sooner is started again only after a pause.
 SHORT_LIFE = 5.0
 MAX_PAUSE = 5.0
@@ -34,12 +38,12 @@ class WorkerSockets(NamedTuple):
 
 
 def open_sockets(config: Config, count: int, *, has_stored_keys: bool = False) -> list[WorkerSockets]:
-    """The sockets of all workers. Where the system can, it divides new connections among the workers."""
+    """The sockets of all workers: one for each where the system divides connections, else one for all."""
     if os.name != "posix":
         raise ConfigError("--workers needs a system with fork, such as Linux", hint="start several gateways")
     first = bind(config, has_stored_keys=has_stored_keys)
     publics = [first] * count
-    if hasattr(socket, "SO_REUSEPORT") and count > 1:
+    if DIVIDES_CONNECTIONS and count > 1:
         # Bound without the option first: so a port that another gateway uses is still an error.
         address, family = first.getsockname(), first.family
         first.close()
