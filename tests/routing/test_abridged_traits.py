@@ -237,3 +237,22 @@ def test_what_is_kept_for_rules_is_forgotten_with_its_conversation() -> None:
     assert len(remembered) == len(remembered._latest) == 2
     remembered.resize(0, checks=False)
     assert (len(remembered), len(remembered._latest), remembered.bytes) == (0, 0, 0)
+
+
+def test_a_tool_that_an_undone_message_declared_is_not_counted() -> None:
+    comparison = Comparison("openai_responses", AGENTS[1])
+    tool = {"type": "function", "name": "Late", "description": PADDING, "parameters": {}}
+    items: list[dict[str, Any]] = [
+        {"role": "user", "content": PADDING},
+        {"role": "assistant", "content": "One."},
+        {"role": "user", "content": "two"},
+        {"role": "assistant", "content": "Two."},
+        {"role": "user", "content": "three"},
+    ]
+    declared = {"type": "additional_tools", "role": "developer", "tools": [tool]}
+    own = {**tool, "name": "Read"}
+    for late in ([declared], [], []):
+        body = {"model": "m", "tools": [own], "input": [*items, *late]}
+        comparison.add(msgspec.json.encode(body), "openai_responses")
+        items += [{"role": "assistant", "content": "More."}, {"role": "user", "content": "more"}]
+    assert comparison.counts["abridged"] == 2

@@ -8,8 +8,9 @@ from dragoman.dialects.forwarding import Members, split_members
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.interventions import Report
 from dragoman.governance.settings import Governance
+from dragoman.hub.blocks import ToolDeclarations
 from dragoman.hub.loss import Loss, Losses
-from dragoman.hub.request import Request
+from dragoman.hub.request import Request, find_block_kinds
 from dragoman.pipeline.bodies import MAX_BODY, read_object
 from dragoman.pipeline.continued import begin_history, continue_history, find_tools_form
 from dragoman.pipeline.governance import GovernedTarget, find_governed_target, govern_request
@@ -145,8 +146,11 @@ class HistoryReuse:
 def _keep_samples(
     history: ReadHistory | None, request: Request, samples: dict[ToolsForm, PromptSample]
 ) -> None:
-    """Keep the samples that rules have taken of what stands before the conversation of a request."""
-    if history is not None and samples:
+    """Keep the samples that rules have taken of what stands before the conversation of a request.
+
+    They also have the tools that messages declare, which an undo can remove: then they are not kept.
+    """
+    if history is not None and samples and ToolDeclarations not in find_block_kinds(request.messages):
         system = request.messages[: count_leading_messages(request.messages)]
         history.memo.samples.update((form, (system, sample)) for form, sample in samples.items())
 
