@@ -359,8 +359,8 @@ def test_turns_without_contents_share_a_transaction_and_are_numbered(
         # The first turn of a session is written before the end of its reply.
         for headers in (CLAUDE, other):
             await recorded.send(ask(HELLO), headers=headers)
-        while recorded.recorder._hurry.is_set():
-            # The thread may look once more for the turn that it has written.
+        # The thread may look once more for the turn that it has written, before it waits.
+        while not recorded.recorder._wake._cond._waiters:  # type: ignore[attr-defined]  # no public name
             await asyncio.sleep(0.001)
         for headers in (CLAUDE, other, CLAUDE, other, CLAUDE):
             await recorded.send(ask(HELLO), headers=headers)

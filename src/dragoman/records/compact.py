@@ -7,7 +7,7 @@ so to search it for secrets and to compress it takes little time.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -119,11 +119,14 @@ class _Builder:
         return StreamParts(CompactStream(b"".join(content), repeated), runs, b"".join(rest))
 
 
-def compact_outputs(outputs: Iterable[Output | bytes]) -> tuple[StreamParts, list[int]] | None:
+def compact_outputs(outputs: Sequence[Output | bytes]) -> tuple[StreamParts, list[int]] | None:
     """The compact form of what a client got, and the length of each output as server-sent events.
 
     The writers of some dialects give runs of texts, so that nothing is searched. None: they give none.
     """
+    runs = (output.parts for output in outputs if isinstance(output, FrameRuns))
+    if not any(isinstance(part, FrameRun) for parts in runs for part in parts):
+        return None
     reader = _OutputReader()
     lengths = []
     for output in outputs:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from dragoman.config.model import Config
 from dragoman.records.block_refs import BlockRef
 from dragoman.records.blocks import count_uses, has_blocks, insert_block, insert_list, insert_new_block
-from dragoman.records.compact import CompactStream, TextRun, compact_outputs
-from dragoman.records.redaction import find_clean_texts, redact_content, redact_stream
+from dragoman.records.compact import CompactStream, TextRun, compact_outputs, compact_stream
+from dragoman.records.redaction import find_clean_texts, redact_content, redact_stream, redact_texts
 from dragoman.records.segments import RequestMemory, Segment, join_segments, split_request
 from dragoman.records.store import BodyRow
 from dragoman.records.taps import BodyTap, PendingBody
@@ -149,13 +149,15 @@ class BodyWriter:
         client = tap.client
         if client is not None and client.outputs:
             found = compact_outputs(client.outputs)
-            texts = find_clean_texts(found[0], secrets) if found is not None else None
-            if found is not None and texts is not None:
-                (compact, runs, _), lengths = found
-            else:
+            if found is None:
                 pieces = client.list_pieces()
-                sent, lengths = b"".join(pieces), [len(piece) for piece in pieces]
-                compact = redact_stream(sent, secrets)
+                sent = b"".join(pieces)
+                found = compact_stream(sent), [len(piece) for piece in pieces]
+            (compact, runs, _), lengths = found
+            texts = find_clean_texts(found[0], secrets)
+            if texts is None:
+                sent = sent or b"".join(client.list_pieces())
+                compact, runs = compact_stream(redact_texts(sent, secrets)).compact, ()
             yield CompactReply(
                 "client_reply", 0, compact, _list_pieces(client.times, lengths, tap.started_at)
             )
