@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import CallKind
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.wire.fields import encode
@@ -48,6 +49,10 @@ def read_thought_signature(extra_content: object) -> str:
     """The signature that Google's compatible endpoint sends with a call."""
     google = extra_content.get("google") if isinstance(extra_content, dict) else None
     return text_of(google.get("thought_signature")) if isinstance(google, dict) else ""
+
+
+def object_of(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
 
 
 def text_of(value: object) -> str:

@@ -20,8 +20,9 @@ from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, WRAPPED_FORMAT, write_entry
 from dragoman.hub.blocks import Reasoning, ReplyBlock, ToolCall
 from dragoman.hub.builder import ReplyBuilder
+from dragoman.hub.events import DeltaRun
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
-from dragoman.wire.sse import Frame, Frames
+from dragoman.wire.sse import Frame, FrameRun, Frames
 
 #: Issuers whose seals on calls have a field in this API, which Google defined.
 GOOGLE_ISSUERS = frozenset(("gemini", NAME))
@@ -30,6 +31,7 @@ DONE: Frames = (Frame("", b"[DONE]"),)
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 #: How often a template is learned per reply. A reply whose chunks differ elsewhere gains nothing from more.
 MOST_TRIES = 12
@@ -180,9 +182,21 @@ class ChunkFrames:
 
     def arguments(self, number: int, text: str, *, custom: bool) -> Frames:
         """The frame of a later fragment of a call."""
-        place = b',"custom":{"input":' if custom else b',"function":{"arguments":'
-        data = self._fragment_head + b"%d" % number + place + _encode(text) + self._fragment_tail
+        data = self._begin_fragment(number, custom=custom) + _encode(text) + self._fragment_tail
         return (Frame("", data),)
+
+    def run(self, opened: object, run: DeltaRun) -> FrameRun | None:
+        """The frames of a run of a block's deltas, if they differ only in their texts."""
+        if type(opened) is OpenText and opened.field == "content":
+            return FrameRun("", self._content_head, _encode_lines(run.texts), self._content_tail)
+        if isinstance(opened, OpenCall) and opened.has_arguments and opened.number >= 0:
+            head = self._begin_fragment(opened.number, custom=opened.block.kind == "custom")
+            return FrameRun("", head, _encode_lines(run.texts), self._fragment_tail)
+        return None
+
+    def _begin_fragment(self, number: int, *, custom: bool) -> bytes:
+        place = b',"custom":{"input":' if custom else b',"function":{"arguments":'
+        return self._fragment_head + b"%d" % number + place
 
     def delta(self, delta: Json) -> Frames:
         return (Frame("", self._head + _encode(delta) + self._tail),)

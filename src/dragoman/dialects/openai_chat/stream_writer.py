@@ -6,12 +6,13 @@ A failed reply ends with an error frame. Clients append strings and merge indexe
 sent twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_chat.citations import write_annotation
 from dragoman.dialects.openai_chat.errors import write_error
+from dragoman.dialects.openai_chat.fragments import object_of
 from dragoman.dialects.openai_chat.media import find_url
 from dragoman.dialects.openai_chat.names import LEGACY_FUNCTIONS, NAME, has_flag
 from dragoman.dialects.openai_chat.reasoning import find_list_field
@@ -48,6 +49,7 @@ from dragoman.hub.events import (
     BlockClosed,
     BlockOpened,
     CitationAdded,
+    DeltaRun,
     ReasoningDelta,
     ReplyEvent,
     ReplyFailed,
@@ -59,7 +61,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.seal import Seal, SealedItem
 from dragoman.hub.usage import Usage
-from dragoman.wire.sse import Frames, join_frames
+from dragoman.wire.sse import Frame, FrameRun, Frames, join_frames
 
 #: For upstreams that report no usage: text and code have about four characters per token.
 CHARACTERS_PER_TOKEN = 4
@@ -95,6 +97,15 @@ class ChatStreamWriter:
 
     def write(self, event: ReplyEvent) -> Frames:
         return _HANDLERS[type(event)](self, event)
+
+    def write_run(self, run: DeltaRun) -> Sequence[Frame | FrameRun]:
+        written = None if self._legacy else self._frames.run(self._open[run.index], run)
+        if written is None:
+            return join_frames(map(self.write, run.expand()))
+        characters = sum(map(len, run.texts))
+        self._characters += characters
+        self._visible += characters if run.kind is TextDelta else 0
+        return (written,)
 
     def count_text(self, characters: int) -> None:
         """Count text deltas that were written with the bytes around the last one."""
@@ -361,10 +372,6 @@ class ChatStreamWriter:
 
     def _on_reply_failed(self, event: ReplyFailed) -> Frames:
         return error_frame(write_error(event.failure))
-
-
-def object_of(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
 
 
 _OPENERS: dict[type, Callable[[ChatStreamWriter, int, Any], Frames]] = {
