@@ -30,8 +30,8 @@ PLAIN = GatewayAccess(url="http://127.0.0.1:1", key="door-key")
 @pytest.mark.parametrize("name", list(AGENTS))
 def test_every_agent_learns_the_address_and_the_key(name: str) -> None:
     launch = AGENTS[name].build_launch(ACCESS)
-    said = " ".join((*launch.environment.values(), *launch.arguments))
-    assert "http://127.0.0.1:1" in said
+    passed = " ".join((*launch.environment.values(), *launch.arguments))
+    assert "http://127.0.0.1:1" in passed
     assert "door-key" in " ".join(launch.environment.values())
 
 

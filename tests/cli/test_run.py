@@ -125,10 +125,10 @@ def test_a_gateway_that_already_runs_is_used_with_its_key(folder: Path) -> None:
             outcome = dragoman(folder, "run", "claude", PATH=path_of(folder), DOOR="door-key")
         finally:
             gateway.terminate()
-        said = gateway.stderr.read()
+        output = gateway.stderr.read()
     assert outcome.code == 0, outcome.err
     assert f"gateway: http://127.0.0.1:{port} ({folder / 'dragoman.toml'})\n" in outcome.err
-    assert "exchange" in said
+    assert "exchange" in output
 
 
 def test_the_status_finds_the_gateway_of_an_agent(folder: Path) -> None:

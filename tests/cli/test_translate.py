@@ -163,12 +163,12 @@ def test_a_reply_can_be_replayed_with_governance(tmp_path: Path, kind: str) -> N
     (tmp_path / "request.json").write_bytes(msgspec.json.encode(GOVERNED_REQUEST))
     (tmp_path / "settings.toml").write_text('harvest = "hermes"\ntools = "hold"\n', "utf-8")
     head: dict[str, object] = {"id": "c", "created": 1, "model": "m", "object": "chat.completion"}
-    said = {"role": "assistant", "content": TEXT_CALL}
+    message = {"role": "assistant", "content": TEXT_CALL}
     if kind == "reply":
-        choice = {"index": 0, "message": said, "finish_reason": "stop"}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
         upstream = text_of({**head, "choices": [choice]})
     else:
-        chunk = {"index": 0, "delta": said, "finish_reason": "stop"}
+        chunk = {"index": 0, "delta": message, "finish_reason": "stop"}
         upstream = f"data: {text_of({**head, 'choices': [chunk]})}\n\ndata: [DONE]\n\n"
     arguments = [
         "translate",

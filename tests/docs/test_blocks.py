@@ -233,9 +233,9 @@ def test_the_commands_of_a_page_work_in_their_order(page: str, home: Home) -> No
         dialect = "anthropic" if "--dialect anthropic" in command else "openai_chat"
         (home.folder / "reply.sse").write_bytes(write_stream(dialect))
         done = home.run(command)
-        said = f"{command}\n{done.stdout}{done.stderr}"
-        assert "Traceback" not in done.stderr, said
-        assert done.returncode in ((0, 1) if command.startswith(CHECKS) else (0,)), said
+        output = f"{command}\n{done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr, output
+        assert done.returncode in ((0, 1) if command.startswith(CHECKS) else (0,)), output
 
 
 def test_a_recorded_turn_is_explained(home: Home) -> None:

@@ -22,7 +22,7 @@ LAST_WORDS = "The job is done."
 PIECE = 3
 
 
-class Wish(msgspec.Struct, frozen=True):
+class IntendedCall(msgspec.Struct, frozen=True):
     """The call that a well-behaved model would make."""
 
     tool: str
@@ -34,7 +34,7 @@ class Wish(msgspec.Struct, frozen=True):
         return msgspec.json.encode({self.argument: self.command}).decode()
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     """What it sends instead."""
 
     text: str = ""
@@ -44,35 +44,35 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     dies: bool = False
 
 
-Slip = Callable[[Wish], Said]
+Slip = Callable[[IntendedCall], ModelReply]
 
 
-def single_quotes(wish: Wish) -> Said:
-    return Said(calls=((wish.tool, f"{{'{wish.argument}': '{wish.command}',}}"),))
+def single_quotes(call: IntendedCall) -> ModelReply:
+    return ModelReply(calls=((call.tool, f"{{'{call.argument}': '{call.command}',}}"),))
 
 
-def unfinished(wish: Wish) -> Said:
-    return Said(calls=((wish.tool, wish.arguments[:-1]),))
+def unfinished(call: IntendedCall) -> ModelReply:
+    return ModelReply(calls=((call.tool, call.arguments[:-1]),))
 
 
-def doubled(wish: Wish) -> Said:
-    return Said(calls=((wish.tool, wish.arguments), (wish.tool, wish.arguments)))
+def doubled(call: IntendedCall) -> ModelReply:
+    return ModelReply(calls=((call.tool, call.arguments), (call.tool, call.arguments)))
 
 
-def wrong_case(wish: Wish) -> Said:
-    return Said(calls=((wish.tool.swapcase(), wish.arguments),))
+def wrong_case(call: IntendedCall) -> ModelReply:
+    return ModelReply(calls=((call.tool.swapcase(), call.arguments),))
 
 
-def fenced(wish: Wish) -> Said:
-    return Said(calls=((wish.tool, f"```json\n{wish.arguments}\n```"),))
+def fenced(call: IntendedCall) -> ModelReply:
+    return ModelReply(calls=((call.tool, f"```json\n{call.arguments}\n```"),))
 
 
-def proper(wish: Wish) -> Said:
-    return Said(calls=((wish.tool, wish.arguments),))
+def proper(call: IntendedCall) -> ModelReply:
+    return ModelReply(calls=((call.tool, call.arguments),))
 
 
-def dies(wish: Wish) -> Said:
-    return Said(calls=((wish.tool, wish.arguments),), dies=True)
+def dies(call: IntendedCall) -> ModelReply:
+    return ModelReply(calls=((call.tool, call.arguments),), dies=True)
 
 
 class Job:
@@ -84,18 +84,18 @@ class Job:
         self._grip = grip
         self.turns = 0
 
-    def next(self, body: Json) -> Said:
+    def next(self, body: Json) -> ModelReply:
         tools = [tool["function"]["name"] for tool in body.get("tools") or [] if tool["type"] == "function"]
         tools += _told_of(body)
         if not tools:
-            return Said(text="A short answer will do.")
+            return ModelReply(text="A short answer will do.")
         self.turns += 1
         step = next(self._steps, None)
         if step is None:
-            return Said(text=LAST_WORDS)
+            return ModelReply(text=LAST_WORDS)
         slip, command = step
         assert self._grip.tool in tools
-        return slip(Wish(self._grip.tool, self._grip.argument, command))
+        return slip(IntendedCall(self._grip.tool, self._grip.argument, command))
 
 
 class BadModel:
@@ -130,14 +130,14 @@ class BadModel:
         if key is None:
             return web.json_response({"error": {"message": "whose job is this?"}}, status=400)
         body = msgspec.json.decode(raw)
-        said = self._jobs[key[0]].next(body)
+        reply = self._jobs[key[0]].next(body)
         if not body.get("stream"):
-            return web.json_response(_whole(said))
+            return web.json_response(_whole(reply))
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
-        async for chunk in _chunks(said):
+        async for chunk in _chunks(reply):
             await response.write(b"data: " + msgspec.json.encode(chunk) + b"\n\n")
-        if said.dies:
+        if reply.dies:
             assert request.transport is not None
             request.transport.abort()
             return response
@@ -157,35 +157,35 @@ def _choice(delta: Json, finish: str | None = None) -> Json:
     return {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "bad", "choices": [choice]}
 
 
-async def _chunks(said: Said) -> AsyncIterator[Json]:
+async def _chunks(reply: ModelReply) -> AsyncIterator[Json]:
     yield _choice({"role": "assistant", "content": ""})
-    for piece in _pieces(said.text):
+    for piece in _pieces(reply.text):
         yield _choice({"content": piece})
-    for index, (name, arguments) in enumerate(said.calls):
+    for index, (name, arguments) in enumerate(reply.calls):
         call = {"index": index, "id": f"call_{index}", "type": "function"}
         yield _choice({"tool_calls": [{**call, "function": {"name": name, "arguments": ""}}]})
         pieces = _pieces(arguments)
-        for piece in pieces[: len(pieces) * 2 // 3] if said.dies else pieces:
+        for piece in pieces[: len(pieces) * 2 // 3] if reply.dies else pieces:
             yield _choice({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-    if said.dies:
+    if reply.dies:
         # What is under way arrives before the end does.
         await asyncio.sleep(0.05)
         return
-    yield _choice({}, _finish(said))
+    yield _choice({}, _finish(reply))
 
 
-def _whole(said: Said) -> Json:
+def _whole(reply: ModelReply) -> Json:
     calls = [
         {"id": f"call_{index}", "type": "function", "function": {"name": name, "arguments": arguments}}
-        for index, (name, arguments) in enumerate(said.calls)
+        for index, (name, arguments) in enumerate(reply.calls)
     ]
-    message = {"role": "assistant", "content": said.text or None, **({"tool_calls": calls} if calls else {})}
-    choice = {"index": 0, "message": message, "finish_reason": _finish(said)}
+    message = {"role": "assistant", "content": reply.text or None, **({"tool_calls": calls} if calls else {})}
+    choice = {"index": 0, "message": message, "finish_reason": _finish(reply)}
     return {"id": "c1", "object": "chat.completion", "created": 1, "model": "bad", "choices": [choice]}
 
 
-def _finish(said: Said) -> str:
-    return "tool_calls" if said.calls else "stop"
+def _finish(reply: ModelReply) -> str:
+    return "tool_calls" if reply.calls else "stop"
 
 
 def _pieces(text: str) -> list[str]:

@@ -13,9 +13,9 @@ from tests.e2e.agent_scenario import prepare
 from tests.e2e.bad_model import (
     LAST_WORDS,
     BadModel,
-    Said,
+    IntendedCall,
+    ModelReply,
     Slip,
-    Wish,
     dies,
     doubled,
     fenced,
@@ -83,13 +83,13 @@ guard = [{ name = "no-deleting", command = ["rm"], verdict = "deny", reason = "n
 FORBIDDEN = "echo deleted >> trail.txt; rm -f notes.txt"
 
 
-def reply(kind: str, template: str, wish: Wish) -> Said:
+def reply(kind: str, template: str, call: IntendedCall) -> ModelReply:
     """The call as a family of models writes it, in plain text."""
-    ways = {"json": wish.arguments, "raw": wish.command, "python": repr(wish.command)}
-    named = template.replace("search", wish.tool).replace("query", wish.argument)
+    ways = {"json": call.arguments, "raw": call.command, "python": repr(call.command)}
+    named = template.replace("search", call.tool).replace("query", call.argument)
     # A call without a marker is only harvested if it is the whole text.
     before = "" if template.startswith(("{", "[")) else "I will do it.\n"
-    return Said(text=before + named.replace("%s", ways[kind]))
+    return ModelReply(text=before + named.replace("%s", ways[kind]))
 
 
 def by_family() -> dict[str, Slip]:
@@ -106,7 +106,7 @@ FAMILIES = by_family()
 
 def is_plain(slip: Slip) -> bool:
     """Whether the call is found without a configured family."""
-    reply = slip(Wish("search", "query", "ls"))
+    reply = slip(IntendedCall("search", "query", "ls"))
     return any(isinstance(block, ToolCall) for block in harvested("auto", [reply.text]).blocks)
 
 
@@ -121,9 +121,9 @@ SLIPS: dict[str, Slip] = {
 }
 
 
-def forbidden(wish: Wish) -> Said:
+def forbidden(call: IntendedCall) -> ModelReply:
     """A proper call of something that must not be run."""
-    return proper(wish)
+    return proper(call)
 
 
 @pytest.fixture(scope="module")

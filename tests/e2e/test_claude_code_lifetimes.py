@@ -164,8 +164,8 @@ async def _by_query(gateway: Gateway, key: str, text: str, session: str = "") ->
         client.post(url, json=body, headers=headers) as reply,
     ):
         body = await reply.json()
-    said = body["candidates"][0]["content"]["parts"][0]["text"] if reply.ok else ""
-    return reply.status, reply.headers.get("x-session-id", ""), said
+    answer = body["candidates"][0]["content"]["parts"][0]["text"] if reply.ok else ""
+    return reply.status, reply.headers.get("x-session-id", ""), answer
 
 
 def test_callers_are_reported_apart_wherever_they_show_their_key(environment: Environment) -> None:
@@ -174,9 +174,9 @@ def test_callers_are_reported_apart_wherever_they_show_their_key(environment: En
     caller = Caller(environment, environment.gateway("claude-code-keys", keys + config(inner.url)))
     talk = caller.talk([Turn(text="Hello.")])
     hello = f"{talk.key}: hello"
-    status, session, said = environment.run(_by_query(caller.gateway, "the-first-callers-key", hello))
+    status, session, answer = environment.run(_by_query(caller.gateway, "the-first-callers-key", hello))
     assert status == 200
     assert environment.run(_by_query(caller.gateway, "the-second-callers-key", hello, session))[0] == 404
     talk.api_key = "the-first-callers-key"
-    talk.history = [{"role": "user", "content": hello}, {"role": "assistant", "content": said}]
+    talk.history = [{"role": "user", "content": hello}, {"role": "assistant", "content": answer}]
     assert talk.say("it is me").session == session

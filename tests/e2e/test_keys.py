@@ -206,8 +206,8 @@ def test_an_agent_whose_budget_is_used_up_ends_soon_and_reports_it(name: str, tm
     arguments = [part.format(prompt="say marigold") for part in AGENTS[name].arguments]
     path = f"{CLIENTS / 'bin'}:{BINARIES}:/usr/bin:/bin"
     outcome = dragoman(tmp_path, "run", name, *arguments, PATH=path, DRAGOMAN_KEY=key, **VARIABLES)
-    said = f"{outcome.out}{outcome.err}".lower()
-    assert "used up its budget" in said or "quota exceeded" in said
+    output = f"{outcome.out}{outcome.err}".lower()
+    assert "used up its budget" in output or "quota exceeded" in output
     assert "marigold" not in outcome.out.replace("say marigold", "")
     counts = holder.usage("key")[("ci",)]
     assert counts.requests == counts.refused <= 8

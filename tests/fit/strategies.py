@@ -190,10 +190,10 @@ def _build_assistant_messages(draw: st.DrawFn, step: int) -> tuple[list[ToolCall
         ToolCall(id=f"call_{n}" if restarts else f"call:{step}.{n}", name="a.b", arguments="{}")
         for n in range(count)
     ]
-    said: list[AnyBlock] = [Reasoning(parts=("why",)), Text(text="well"), *called]
+    blocks: list[AnyBlock] = [Reasoning(parts=("why",)), Text(text="well"), *called]
     if draw(st.booleans()):
-        return called, [Message(role="assistant", blocks=tuple(said))]
-    return called, [Message(role="assistant", blocks=(block,)) for block in said]
+        return called, [Message(role="assistant", blocks=tuple(blocks))]
+    return called, [Message(role="assistant", blocks=(block,)) for block in blocks]
 
 
 @st.composite

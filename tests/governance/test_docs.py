@@ -70,17 +70,17 @@ def test_every_example_can_be_read(example: str) -> None:
 def test_every_command_shown_is_judged_as_shown(verdict: str, command: str) -> None:
     judgement = GuardRules(read_rules(["shell_writes", "git_destructive"], "guard"))
     arguments = msgspec.json.encode({"command": command}).decode()
-    said = judgement.decide(ToolCall(id="1", name="shell"), arguments, None)
-    assert (said.kind if said else "passes") == {"denied": "deny", "passes": "passes"}[verdict]
+    decided = judgement.decide(ToolCall(id="1", name="shell"), arguments, None)
+    assert (decided.kind if decided else "passes") == {"denied": "deny", "passes": "passes"}[verdict]
 
 
 def test_the_folded_command_is_folded_as_shown() -> None:
     ((before, after),) = re.findall(r"^before    (.*)\nafter     (.*)$", GUARD, re.MULTILINE)
-    said = GuardRules(read_rules(["shell_fold"], "guard")).decide(
+    decided = GuardRules(read_rules(["shell_fold"], "guard")).decide(
         ToolCall(id="1", name="shell"), before, None
     )
-    assert said is not None
-    assert msgspec.json.decode(said.arguments) == msgspec.json.decode(after)
+    assert decided is not None
+    assert msgspec.json.decode(decided.arguments) == msgspec.json.decode(after)
 
 
 def shown(heading: str, number: int = 0) -> str:
@@ -155,10 +155,10 @@ def test_the_call_in_words_that_is_shown_is_read_as_shown() -> None:
         report=RecordedInterventions(),
     )
     reply = fold(through(stages, reply_of(block(0, Text(text=""), *text))))
-    (said, call) = reply.blocks
-    assert isinstance(said, Text)
+    (decided, call) = reply.blocks
+    assert isinstance(decided, Text)
     assert isinstance(call, ToolCall)
-    assert f"{said.text}      and a call of {call.name} {call.arguments}" in example
+    assert f"{decided.text}      and a call of {call.name} {call.arguments}" in example
 
 
 def examples_of_guards() -> list[GuardRules]:

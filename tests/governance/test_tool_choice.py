@@ -44,9 +44,9 @@ def chosen(
 
 
 @pytest.mark.rule("R17")
-@pytest.mark.parametrize("said", [None, ToolChoice(mode="auto")])
-def test_an_open_choice_is_raised(said: ToolChoice | None) -> None:
-    after = chosen(msgspec.structs.replace(ASKED, tool_choice=said))
+@pytest.mark.parametrize("tool_choice", [None, ToolChoice(mode="auto")])
+def test_an_open_choice_is_raised(tool_choice: ToolChoice | None) -> None:
+    after = chosen(msgspec.structs.replace(ASKED, tool_choice=tool_choice))
     assert after.request.tool_choice == ToolChoice(mode="required")
     assert after.exit_name == EXIT_NAME
     assert [tool.name for tool in after.request.tools] == ["Read", EXIT_NAME]
@@ -55,7 +55,7 @@ def test_an_open_choice_is_raised(said: ToolChoice | None) -> None:
 @pytest.mark.rule("R17")
 @pytest.mark.parametrize("policy", ["auto", "required"])
 @pytest.mark.parametrize(
-    "said",
+    "tool_choice",
     [
         ToolChoice(mode="none"),
         ToolChoice(mode="required"),
@@ -63,8 +63,8 @@ def test_an_open_choice_is_raised(said: ToolChoice | None) -> None:
         ToolChoice(mode="allowed", allowed=("Read",)),
     ],
 )
-def test_an_explicit_choice_stays(said: ToolChoice, policy: str) -> None:
-    asked = msgspec.structs.replace(ASKED, tool_choice=said)
+def test_an_explicit_choice_stays(tool_choice: ToolChoice, policy: str) -> None:
+    asked = msgspec.structs.replace(ASKED, tool_choice=tool_choice)
     after = chosen(asked, read_governance({"choice": policy}))
     assert after.request is asked
     assert after.exit_name == ""

@@ -104,9 +104,9 @@ def test_providers_keep_their_addresses_and_dialects() -> None:
 
 def test_secrets_become_variables_and_stand_nowhere() -> None:
     draft = imported()
-    said = draft.build_text("a test") + noted(draft) + str(draft.variables)
-    assert "literal-secret" not in said
-    assert "house-key" not in said
+    output = draft.build_text("a test") + noted(draft) + str(draft.variables)
+    assert "literal-secret" not in output
+    assert "house-key" not in output
     assert draft.variables == {
         "DRAGOMAN_KEY": "APIKEY",
         "OPENROUTER_API_KEY": "Providers[0].api_key",

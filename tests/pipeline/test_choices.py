@@ -43,9 +43,9 @@ CHOICES: dict[str, dict[str, Json]] = {
 @pytest.mark.parametrize("source", DIALECTS)
 @pytest.mark.parametrize("choice", CHOICES)
 def test_a_choice_is_written_in_the_words_of_the_target(choice: str, source: str, target: str) -> None:
-    said = CHOICES[choice]
-    body = body_for(asking(source, tools=("Read", "Edit")) | said[source], source, target)
-    assert {key: body.get(key) for key in said[target]} == said[target]
+    spellings = CHOICES[choice]
+    body = body_for(asking(source, tools=("Read", "Edit")) | spellings[source], source, target)
+    assert {key: body.get(key) for key in spellings[target]} == spellings[target]
 
 
 @pytest.mark.rule("R16")

@@ -81,7 +81,7 @@ def test_texts_like_the_one_before_take_the_lane(client: str, monkeypatch: pytes
         return translated
 
     monkeypatch.setattr(ExpressLane, "translate", translate_and_note)
-    said = [chunk({"content": text}) for text in ("one", "two", "three", 'fo"ur\n', "é")]
-    translate(client, Governance(), [chunk({"role": "assistant"}), *said, finish("stop"), DONE])
-    assert taken == said[-len(taken) :]
+    deltas = [chunk({"content": text}) for text in ("one", "two", "three", 'fo"ur\n', "é")]
+    translate(client, Governance(), [chunk({"role": "assistant"}), *deltas, finish("stop"), DONE])
+    assert taken == deltas[-len(taken) :]
     assert len(taken) >= 3

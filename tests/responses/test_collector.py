@@ -147,8 +147,8 @@ async def test_a_response_that_could_not_be_stored_has_store_false(
     inner = RememberingClient()
     client = StoringClient(inner, collector(FACTS), Storage(inner, stores=False))
     await client.start(200, STREAM)
-    said = [{"type": "message", "content": [{"type": "output_text", "text": "in short"}]}]
-    await client.end([lifecycle("completed", status="completed", output=said)])
+    items = [{"type": "message", "content": [{"type": "output_text", "text": "in short"}]}]
+    await client.end([lifecycle("completed", status="completed", output=items)])
     (response,) = responses_in(inner.body)
     assert (response["id"], response["status"], response["store"]) == ("resp_ours", "completed", False)
 

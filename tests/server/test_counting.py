@@ -35,8 +35,8 @@ TEXT = "A word or two of instruction, repeated until it can be told apart. " * 2
 def counted(model: str, path: str = "/v1/messages/count_tokens", **body: object) -> int:
     endpoint = find_endpoint(path)
     assert endpoint is not None
-    said = body or {"model": model, "messages": [{"role": "user", "content": TEXT}]}
-    answer = build_count_body(CONFIG, endpoint, msgspec.json.encode(said))
+    content = body or {"model": model, "messages": [{"role": "user", "content": TEXT}]}
+    answer = build_count_body(CONFIG, endpoint, msgspec.json.encode(content))
     tokens = answer.get("input_tokens", answer.get("totalTokens"))
     assert isinstance(tokens, int)
     return tokens

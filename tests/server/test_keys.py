@@ -234,9 +234,9 @@ def test_a_key_reaches_neither_upstream_nor_log_nor_record_nor_file(
             assert key not in repr(upstream.received)
 
     run(scenario)
-    said = "".join(capfd.readouterr())
-    assert '"key":"ci"' in said
-    assert key not in said
+    output = "".join(capfd.readouterr())
+    assert '"key":"ci"' in output
+    assert key not in output
     for file in tmp_path.iterdir():
         assert key.encode() not in file.read_bytes()
 

@@ -284,7 +284,7 @@ def test_any_object_is_read_or_refused_and_nothing_else_is_lost(
         assert msgspec.json.encode(value) == before
 
 
-@pytest.mark.parametrize(("depth", "said"), [(200, "deeper than 200 levels"), (0, "too deeply")])
-def test_nesting_beyond_the_stack_is_reported_by_the_limit_that_holds(depth: int, said: str) -> None:
-    with pytest.raises(RequestTooLarge, match=said):
+@pytest.mark.parametrize(("depth", "message"), [(200, "deeper than 200 levels"), (0, "too deeply")])
+def test_nesting_beyond_the_stack_is_reported_by_the_limit_that_holds(depth: int, message: str) -> None:
+    with pytest.raises(RequestTooLarge, match=message):
         decode("[" * 100_000 + "]" * 100_000, depth=depth)

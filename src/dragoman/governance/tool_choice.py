@@ -98,8 +98,10 @@ def _is_open(request: Request) -> bool:
 
 
 def _has_reasoning(request: Request) -> bool:
-    wish = request.reasoning
-    return wish is not None and (wish.mode in ("on", "adaptive") or wish.effort not in (None, "none"))
+    reasoning = request.reasoning
+    return reasoning is not None and (
+        reasoning.mode in ("on", "adaptive") or reasoning.effort not in (None, "none")
+    )
 
 
 def _find_free_name(request: Request) -> str:

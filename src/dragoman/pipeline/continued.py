@@ -329,7 +329,7 @@ class _Continuation:
             return None
         if not ids.isdisjoint(list_ids(following)) or not _is_cut_clean(sent_messages, cut, following[0]):
             return None
-        if has_mark(written_messages) or not self._is_spoken(written_messages):
+        if has_mark(written_messages) or not self._has_no_system_prompt(written_messages):
             return None
         own = Losses()
         written = self._encode_messages(sent, written_messages, own)
@@ -340,7 +340,7 @@ class _Continuation:
         before = self._section.sample if self._section else PromptSample()
         items = self._split.items[first:index]
         size = sum(map(len, items)) + len(written) + OVERHEAD * (1 + len(items))
-        spoken = closed[count_leading_messages(closed) :] if self._section is None else closed
+        conversation = closed[count_leading_messages(closed) :] if self._section is None else closed
         return HistorySection(
             before=self._section,
             items=items,
@@ -350,11 +350,11 @@ class _Continuation:
             ids=frozenset((*list_ids(closed), *list_ids(fitted_closed))),
             losses=own.as_tuple(),
             size=size + (self._section.size if self._section else 0),
-            sample=self._samples.get(position) or before + sample_messages(spoken, before.length),
-            kept=None if self._kept is None else self._kept.extend(spoken),
+            sample=self._samples.get(position) or before + sample_messages(conversation, before.length),
+            kept=None if self._kept is None else self._kept.extend(conversation),
         )
 
-    def _is_spoken(self, messages: Sequence[Message]) -> bool:
+    def _has_no_system_prompt(self, messages: Sequence[Message]) -> bool:
         """Whether no message is a system prompt, which may change: some targets get it as one of the user."""
         return all(not message.at or self._paths.find_index(message.at) >= 0 for message in messages)
 
@@ -371,11 +371,11 @@ class _Continuation:
         """
         if history.has_deferred_tools:
             return None
-        spoken = reading.samples.get(len(reading.messages))
-        if spoken is None:
+        new = reading.samples.get(len(reading.messages))
+        if new is None:
             following = reading.messages[self._paths.find_message(reading.messages, end.count) :]
-            spoken = end.sample + sample_messages(following, end.sample.length)
-        sample = front.sample + front.system_sample + spoken
+            new = end.sample + sample_messages(following, end.sample.length)
+        sample = front.sample + front.system_sample + new
         return sample if sample.length > SMALL_PROMPT else None
 
 

@@ -229,10 +229,10 @@ def _close_section(
     if not messages or messages[-1].role == "assistant" or not kinds.isdisjoint((Opaque, ToolDeclarations)):
         return None
     kept = before.kept if before else KeptTexts()
-    spoken = messages[count_leading_messages(messages) :] if before is None else messages
+    conversation = messages[count_leading_messages(messages) :] if before is None else messages
     if sample is None:
         sample = before.sample if before else PromptSample()
-        sample += sample_messages(spoken, sample.length)
+        sample += sample_messages(conversation, sample.length)
     own_items = items[before.count if before else 0 :]
     size = sum(map(len, own_items)) + OVERHEAD * (1 + len(own_items))
     return ReadSection(
@@ -240,6 +240,6 @@ def _close_section(
         items=own_items,
         count=len(items),
         sample=sample,
-        kept=kept.extend(spoken) if kept else None,
+        kept=kept.extend(conversation) if kept else None,
         size=size + (before.size if before else 0),
     )

@@ -337,8 +337,8 @@ def written(*blocks: AnyBlock, losses: Losses | None = None) -> list[Json]:
 
 
 def test_a_foreign_request_carries_none_of_its_forms_and_extras() -> None:
-    said = Text(text="Hi.", form="part", extras={"logprobs": 1})
-    assert foreign(Message(role="user", blocks=(said,), form="string", extras={"name": "x"})) == {
+    block = Text(text="Hi.", form="part", extras={"logprobs": 1})
+    assert foreign(Message(role="user", blocks=(block,), form="string", extras={"name": "x"})) == {
         "model": "claude-x",
         "max_tokens": 10,
         "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi."}]}],

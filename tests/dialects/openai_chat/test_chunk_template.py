@@ -30,11 +30,11 @@ def unlike(number: int, piece: bytes) -> bytes:
     return piece.replace(b"}\n\n", b',"obfuscation":"%d"}\n\n' % number)
 
 
-@given(said=st.lists(DELTAS, max_size=30), joined=st.booleans())
+@given(deltas=st.lists(DELTAS, max_size=30), joined=st.booleans())
 def test_a_reply_means_the_same_whether_its_chunks_repeat_each_other_or_not(
-    said: list[dict[str, object]], joined: bool
+    deltas: list[dict[str, object]], joined: bool
 ) -> None:
-    pieces = [*BEGINNING, *map(chunk, said), finish("tool_calls")]
+    pieces = [*BEGINNING, *map(chunk, deltas), finish("tool_calls")]
     apart = [unlike(number, piece) for number, piece in enumerate(pieces)]
     sent = [b"".join(pieces)] if joined else pieces
     assert events_of(*sent, DONE) == events_of(*apart, DONE)
@@ -145,14 +145,14 @@ def test_chunks_that_never_repeat_are_not_looked_at_for_ever() -> None:
 
 
 @given(
-    said=st.lists(DELTAS | st.just({"role": "assistant"}), max_size=40),
+    deltas=st.lists(DELTAS | st.just({"role": "assistant"}), max_size=40),
     ends=st.sampled_from([b"\n\n", b"\r\n\r\n", b"\n: ping\n\n"]),
     data=st.data(),
 )
 def test_where_a_reply_is_cut_changes_nothing(
-    said: list[dict[str, object]], ends: bytes, data: st.DataObject
+    deltas: list[dict[str, object]], ends: bytes, data: st.DataObject
 ) -> None:
-    pieces = [*BEGINNING, *map(chunk, said), finish("tool_calls"), DONE]
+    pieces = [*BEGINNING, *map(chunk, deltas), finish("tool_calls"), DONE]
     whole = b"".join(pieces).replace(b"\n\n", ends)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)), max_size=12)))
     read = [whole[start:end] for start, end in pairwise([0, *cuts, len(whole)])]

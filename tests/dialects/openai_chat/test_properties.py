@@ -82,8 +82,8 @@ def test_a_whole_reply_is_what_the_stream_adds_up_to(events: list[ReplyEvent]) -
 @settings(max_examples=60)
 def test_what_is_written_survives_the_way_there_and_back(events: list[ReplyEvent]) -> None:
     before, after = fold(events).blocks, fold(events_of(written(events))).blocks
-    said = "".join(block.text for block in before if isinstance(block, Text | Opaque))
-    assert "".join(block.text for block in after if isinstance(block, Text)) == said
+    joined = "".join(block.text for block in before if isinstance(block, Text | Opaque))
+    assert "".join(block.text for block in after if isinstance(block, Text)) == joined
     refused = "".join(block.text for block in before if isinstance(block, Refusal))
     # The explanation of a refusal is written in the same field.
     assert "".join(block.text for block in after if isinstance(block, Refusal)).startswith(refused)

@@ -52,8 +52,8 @@ def messages_of(*messages: Message, target: TargetFacts = SERVER, losses: Losses
     return list_of(body_of(*messages, target=target, losses=losses)["messages"])
 
 
-def text(said: str, **fields: object) -> Text:
-    return msgspec.structs.replace(Text(text=said, extras={"secret": 1}, form="part"), **fields)
+def text(content: str, **fields: object) -> Text:
+    return msgspec.structs.replace(Text(text=content, extras={"secret": 1}, form="part"), **fields)
 
 
 def result(call_id: str, *content: AnyBlock) -> ToolResult:

@@ -215,16 +215,16 @@ def test_an_answer_of_calls_without_a_marker_must_be_the_whole_answer() -> None:
 def test_reasoning_that_the_upstream_reported_apart_leaves_no_tags_to_look_for() -> None:
     thought: list[ReplyEvent] = [BlockOpened(0, Reasoning()), ReasoningDelta(0, "Hm."), BlockClosed(0)]
     for family in ("hermes", "qwen3_thinking"):
-        said = text_block(1, "<think>is a tag, </think> too.")
-        events = [ReplyStarted(), *thought, *said, ReplyFinished(cause="end")]
+        answer = text_block(1, "<think>is a tag, </think> too.")
+        events = [ReplyStarted(), *thought, *answer, ReplyFinished(cause="end")]
         assert texts(through(stage(family), events)) == ["<think>is a tag, </think> too."]
 
 
 def test_harvested_reasoning_is_thought_itself() -> None:
-    (thought, said) = harvested("hermes", ["<think>Hm.</think>Hello."]).blocks
+    (thought, answer) = harvested("hermes", ["<think>Hm.</think>Hello."]).blocks
     assert isinstance(thought, Reasoning)
     assert (thought.raw, thought.text) == (True, "Hm.")
-    assert isinstance(said, Text)
+    assert isinstance(answer, Text)
 
 
 def test_a_call_goes_out_whole() -> None:

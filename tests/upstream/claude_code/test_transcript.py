@@ -74,7 +74,7 @@ blocks = st.sampled_from(["a", "b", "call", "result"])
 
 @given(st.lists(st.tuples(st.booleans(), st.lists(blocks, min_size=1, max_size=3)), min_size=1, max_size=6))
 def test_a_transcript_is_a_chain_that_an_api_accepts(turns: list[tuple[bool, list[str]]]) -> None:
-    said: list[Json] = [user("begin")]
+    output: list[Json] = [user("begin")]
     made: list[str] = []
     for is_claude, words in turns:
         parts: list[str | Json] = []
@@ -86,10 +86,10 @@ def test_a_transcript_is_a_chain_that_an_api_accepts(turns: list[tuple[bool, lis
                 parts.append(result(made[-1]))
             elif word in "ab":
                 parts.append(word)
-        said.append(claude(*parts) if is_claude else user(*parts))
+        output.append(claude(*parts) if is_claude else user(*parts))
     lines = [
         msgspec.json.decode(line)
-        for line in write_transcript(talk(*said), str(uuid4()), "/w", "m").splitlines()
+        for line in write_transcript(talk(*output), str(uuid4()), "/w", "m").splitlines()
     ]
     assert [line["parentUuid"] for line in lines] == [None, *(line["uuid"] for line in lines[:-1])]
     waiting: set[str] = set()

@@ -78,10 +78,10 @@ def test_blocks_in_tags_are_taken_out(text: str, rest: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "status"), [("with 429", 429), ("with status 503", 503), ("", 500), ("7", 500)]
+    ("prompt", "status"), [("with 429", 429), ("with status 503", 503), ("", 500), ("7", 500)]
 )
-def test_a_failure_can_have_a_status(said: str, status: int) -> None:
-    assert read_status(PromptCommand("fail", said)) == status
+def test_a_failure_can_have_a_status(prompt: str, status: int) -> None:
+    assert read_status(PromptCommand("fail", prompt)) == status
 
 
 @given(text=st.text(max_size=500))

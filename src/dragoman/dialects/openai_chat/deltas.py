@@ -45,8 +45,8 @@ class DeltaReader:
         self.calls = CallAssembler(context, builder, current)
         self.visible = 0
         self.refused = False
-        #: The content was an empty string, which differs from null.
-        self.said_nothing = False
+        #: A delta had a string as its content. An empty string differs from null.
+        self.has_string_content = False
         self._visible_before = 0
 
     def read(self, delta: Json, choice: int, logprobs: object = None) -> Json:
@@ -54,7 +54,7 @@ class DeltaReader:
         self._read_reasoning(delta)
         content = delta.get("content")
         if isinstance(content, str):
-            self.said_nothing = True
+            self.has_string_content = True
             self.append_text(Text, content)
         elif isinstance(content, list):
             for part in content:

@@ -341,7 +341,11 @@ class ChatStreamReader(FrameReader):
         del rest["index"]
         delta = rest.pop("message")
         extras: Json = {}
-        if self._deltas.said_nothing and not self._deltas.visible and self._shape.get("content", 0) is None:
+        if (
+            self._deltas.has_string_content
+            and not self._deltas.visible
+            and self._shape.get("content", 0) is None
+        ):
             delta = {"content": "", **(delta if isinstance(delta, dict) else {})}
         if delta:
             extras["delta"] = delta
