@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.dialects.forwarding import split_members
 from dragoman.dialects.registry import dialect_named
+from dragoman.governance.settings import read_governance
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.pipeline import reuse
 from dragoman.pipeline.history import ReadHistory, SplitBody, find_section, split_body
@@ -134,6 +135,15 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
             for turns in (TALK, [*TALK, *TALK], [*TALK, *TALK, *TALK])
         ],
     ),
+    "an undone message calls an undeclared tool whose name at the target is that of a declared one": (
+        "openai_chat",
+        {},
+        [
+            {"tools": [{**TOOL, "name": "a.b"}], "messages": [*begun, *more]}
+            for begun in [[BEGUN[0], say("assistant", call("a", "a.b")), BEGUN[2]]]
+            for more in ([say("assistant", call("b", "a_b")), say("user", answer("b"))], [*TALK, *TALK])
+        ],
+    ),
     "an item that only its vendor knows": (
         "openai_chat",
         {},
@@ -160,6 +170,29 @@ def test_every_request_equals_its_whole_translation(case: str) -> None:
     for request in requests:
         body = msgspec.json.encode({**BODY, **request})
         continued, whole = (build(body, "anthropic", target, each, facts) for each in (own, None))
+        assert continued.compare(whole) == ""
+
+
+@pytest.mark.parametrize("place", ["remembered", "undone", "new"])
+@pytest.mark.parametrize("target", ["openai_chat", "anthropic"])
+def test_an_item_that_changes_settings_prevents_the_reuse(place: str, target: str) -> None:
+    own = OwnHistories(RememberedHistories(LIMIT), "caller")
+    update: Json = {"type": "configuration_update", "reasoning": {"effort": "high"}}
+    asked: Json = {"role": "user", "content": PADDING}
+    tool = {"type": "function", "name": "Read", "parameters": {"type": "object", "properties": {}}}
+    talk = [{"role": "assistant", "content": "One."}, asked]
+    requests: dict[str, list[list[Json]]] = {
+        "remembered": [[asked, update, *talk * count] for count in (3, 4)],
+        "undone": [[asked, *talk * 3, update], [asked, *talk * 4]],
+        "new": [[asked, *talk * 3], [asked, *talk * 4, update]],
+    }
+    for items in requests[place]:
+        body = msgspec.json.encode({"model": "m", "tools": [tool], "input": items})
+        # Anthropic's models accept no forced choice while they reason.
+        governance = read_governance({"choice": "required"})
+        continued, whole = (
+            build(body, "openai_responses", target, each, None, governance) for each in (own, None)
+        )
         assert continued.compare(whole) == ""
 
 

@@ -36,11 +36,6 @@ class ToolChoiceResult(msgspec.Struct, frozen=True, kw_only=True):
     request: Request
     exit_name: str = ""
 
-    @property
-    def choice(self) -> tuple[ToolChoice | None, str]:
-        """The tool choice of the request, and the exit tool."""
-        return self.request.tool_choice, self.exit_name
-
 
 def apply_tool_choice(
     request: Request,

@@ -101,11 +101,12 @@ def begin_history(
     # Of too many losses some are missing: those of the history could be among them.
     if index == 0 or len(losses) >= Losses.LIMIT:
         return None
-    chosen = target.choose(request)
-    front = fit_front(chosen.request, facts)
+    front = fit_front(target.choose(request).request, facts)
     if not can_continue(front, facts) or not _can_describe(fitted, target):
         return None
     items = request.messages[paths.find_message(request.messages, 0) :]
+    if _has_opaque(items) or not front.covers(items):
+        return None
     sent = target.apply_contract(fitted)
     count = count_leading_messages(sent.messages)
     leading = items[: count_leading_messages(items)]
@@ -127,7 +128,6 @@ def begin_history(
         has_deferred_tools=any(tool.deferred for tool in request.tools),
         front=written,
         leading=leading,
-        choice=chosen.choice,
         end=section,
         memo=ConversationMemo(),
     )
@@ -199,16 +199,15 @@ class _Continuation:
         self, history: TranslatedHistory, reading: ContinuedReading, refit: Callable[[], Request]
     ) -> ContinuedTranslation | None:
         losses, messages = Losses(reading.losses), reading.messages
-        if not self._front.covers(messages) or not self._ids.isdisjoint(list_ids(messages)):
+        if _has_opaque(messages) or not self._front.covers(messages):
+            return None
+        if not self._ids.isdisjoint(list_ids(messages)):
             return None
         asked = msgspec.structs.replace(
             reading.request, tools=history.tools, messages=(*reading.system, PLACEHOLDER, *messages)
         )
         check_rules(asked, self._dialect.request_rules)
         chosen = self._target.choose(asked)
-        if chosen.choice != history.choice:
-            # An item behind the remembered turns changes a setting that the choice depends on.
-            return None
         fitted = fit_continued(chosen.request, self._front, self._facts, losses)
         count = self._find_placeholder(fitted.messages)
         if count < 0 or not self._ids.isdisjoint(list_ids(fitted.messages[count + 1 :])):
@@ -325,8 +324,6 @@ class _Continuation:
         cut = self._paths.find_message(sent_messages, index)
         written_messages = sent_messages[:cut]
         fitted_closed = fitted_messages[: self._paths.find_message(fitted_messages, index)]
-        if _has_opaque(closed) or not self._front.covers(closed):
-            return None
         if not ids.isdisjoint(list_ids(following)) or not _is_cut_clean(sent_messages, cut, following[0]):
             return None
         if has_mark(written_messages) or not self._has_no_system_prompt(written_messages):

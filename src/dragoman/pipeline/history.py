@@ -16,7 +16,7 @@ from dragoman.dialects.forwarding import Members
 from dragoman.dialects.interfaces import HistoryFields
 from dragoman.hub.blocks import AnyBlock, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Loss
-from dragoman.hub.request import Message, ToolChoice
+from dragoman.hub.request import Message
 from dragoman.pipeline.front import TOOL_FACTOR, Front
 from dragoman.pipeline.kept_texts import KeptTexts
 from dragoman.providers.profile import TargetFacts
@@ -149,8 +149,6 @@ class TranslatedHistory(ReadHistory, frozen=True, kw_only=True, eq=False):
 
     facts: TargetFacts
     front: Front
-    #: The tool choice before the fit, and the exit tool (`ToolChoiceResult.choice`).
-    choice: tuple[ToolChoice | None, str]
     end: HistorySection
 
     @property
