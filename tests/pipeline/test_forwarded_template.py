@@ -53,9 +53,9 @@ def build(*, is_renamed: bool, hides_usage: bool) -> ForwardedReply:
 
 
 def forward(reply: ForwardedReply, pieces: list[bytes]) -> tuple[bytes, object, object]:
-    told = [SSE.encode(reply.feed(piece)) for piece in pieces]
-    told.append(SSE.encode_end(reply.close()))
-    return b"".join(told), reply.tally.usage, type(reply.tally.ending)
+    sent = [SSE.encode(reply.feed(piece)) for piece in pieces]
+    sent.append(SSE.encode_end(reply.close()))
+    return b"".join(sent), reply.tally.usage, type(reply.tally.ending)
 
 
 @given(
@@ -92,9 +92,9 @@ def test_deltas_after_the_first_are_not_searched(monkeypatch: pytest.MonkeyPatch
         searched: list[bytes] = []
         monkeypatch.setattr(reply, "_read", searched.append)
         deltas = [chunk({"content": text}) for text in ("b", 'c"', "", "d\\")]
-        told = [SSE.encode(reply.feed(delta)) for delta in (*deltas, b"".join(deltas))]
+        sent = [SSE.encode(reply.feed(delta)) for delta in (*deltas, b"".join(deltas))]
         expected = [
             delta.replace(b'"model":"m"', b'"model":"alias"') if is_renamed else delta for delta in deltas
         ]
-        assert told == [*expected, b"".join(expected)]
+        assert sent == [*expected, b"".join(expected)]
         assert searched == []
