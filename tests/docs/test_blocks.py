@@ -46,6 +46,7 @@ ELSEWHERE = {
     "dragoman import": "tests/importing/test_command.py",
     "python -m tests.fuzz": "tests/fuzz/test_library.py",
     "python -m tests.pipeline.sessions": "tests/pipeline/test_continued.py",
+    "python -m tests.pipeline.small_conversations": "tests/pipeline/test_continued_checks.py",
     "claude": "tests/cli/test_real_agents.py",
     "dragoman run claude": "tests/cli/test_real_agents.py",
     "dragoman prompts try": "tests/prompts/test_rules.py",
