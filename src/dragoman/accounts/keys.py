@@ -53,11 +53,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = NO_LIMITS
     #: Seconds since 1970; 0 means never.
     expires: float = 0.0
+    #: The owner of stored conversations, made of the others. No other key ever has the same value.
+    owner: str = ""
 
-    @property
-    def owner(self) -> str:
-        """The owner of stored conversations. No other key ever has the same value."""
-        return self.fingerprint or self.id
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "owner", self.fingerprint or self.id)
 
 
 #: The caller of every request if the gateway requires no key.

@@ -15,7 +15,7 @@ from dragoman.routing.choose import RouteChoice, choose
 from dragoman.routing.rules import compile_rules
 from dragoman.steps.selection import StepSelection
 from dragoman.telemetry.redaction import Redactor
-from dragoman.upstream.port import Upstream
+from dragoman.upstream.port import EarlyUpstream, Upstream
 
 #: Choices by the model's name, and characters of such a name. Bounded, because clients choose the names.
 MAX_CHOICES = 1000
@@ -31,13 +31,20 @@ class ProviderHandle:
         self.snapshots = 0
         self._build = build
         self._upstream: Upstream | None = None
+        self._early: EarlyUpstream | None = None
         self._redactor: Redactor | None = None
 
     @property
     def upstream(self) -> Upstream:
         if self._upstream is None:
-            self._upstream = self._build(self.provider)
+            self._upstream = built = self._build(self.provider)
+            self._early = built if isinstance(built, EarlyUpstream) else None
         return self._upstream
+
+    def open_early(self) -> None:
+        """A request is expected: open a connection, if the upstream has been used and can do that."""
+        if self._early is not None:
+            self._early.open_early()
 
     @property
     def existing_upstream(self) -> Upstream | None:

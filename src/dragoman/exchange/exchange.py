@@ -158,7 +158,8 @@ class Exchange:
         gateway, snapshot, plan, record = self._gateway, self._snapshot, self._plan, self.record
         await compute(plan.body, plan.peek)
         record.model, record.stream = plan.model, plan.stream
-        if self._caller is not ANONYMOUS:
+        has_key = self._caller is not ANONYMOUS
+        if has_key:
             await self._usage.check_model(plan.model)
         choice = await self._choose()
         route = choice.route
@@ -169,7 +170,7 @@ class Exchange:
         if snapshot.prompts:
             await compute(plan.body, partial(change_prompt, gateway, snapshot, plan, record, choice))
         session_limits = find_session_limits(snapshot.config, route)
-        if session_limits != NO_SESSION_LIMITS or self._caller.limits.counts_sessions:
+        if session_limits != NO_SESSION_LIMITS or (has_key and self._caller.limits.counts_sessions):
             await check_session_limits(session_limits, gateway.sessions, plan, record)
         self._healer.is_on = route.heal
         if not gateway.learned.is_loaded:
@@ -180,7 +181,7 @@ class Exchange:
         else:
             target_keys = gateway.health.order_targets(targets, snapshot.keys, session, now)
         context = self._build_context(choice, session)
-        if self._usage.has_limits:
+        if has_key and self._usage.has_limits:
             await self._reserve(targets, target_keys[0].target, context)
         return await self._try_targets(target_keys, context)
 

@@ -35,6 +35,9 @@ from dragoman.upstream.registry import build_upstream
 
 _random = SystemRandom()
 
+#: Callers whose last provider is known.
+MAX_CALLERS = 1000
+
 
 class Gateway:
     """One gateway. `upstreams` replace those of the configuration, by provider name.
@@ -75,6 +78,8 @@ class Gateway:
         self.observers: list[Callable[[ExchangeRecord], None]] = []
         #: Records exchanges; None: nothing is recorded.
         self.recorder: ExchangeRecorder | None = None
+        #: The provider that each caller has used last, by the caller's owner.
+        self._last_providers: dict[str, str] = {}
         #: Snapshots of earlier configurations that open exchanges still use.
         self._earlier: set[ConfigSnapshot] = set()
         self._closing: set[asyncio.Task[None]] = set()
@@ -99,6 +104,21 @@ class Gateway:
     def find_histories(self, caller: Caller) -> OwnHistories | None:
         """The translated history of a caller's conversations; None if none is kept."""
         return OwnHistories(self.histories, caller.owner) if self.histories.limit else None
+
+    def note_provider(self, caller: Caller, provider: str) -> None:
+        """Remember the provider that answers a caller."""
+        if len(self._last_providers) >= MAX_CALLERS:
+            self._last_providers.clear()
+        self._last_providers[caller.owner] = provider
+
+    def expect_request(self, caller: Caller) -> None:
+        """A request of this caller is on its way: open a connection to the provider that it used last.
+
+        No provider is contacted before a client has used it.
+        """
+        handle = self.snapshot.handles.get(self._last_providers.get(caller.owner, ""))
+        if handle is not None:
+            handle.open_early()
 
     def hide_secrets(self, provider: str, text: str) -> str:
         """The text without the secrets of the provider, if the configuration has it."""

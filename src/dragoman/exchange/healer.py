@@ -65,7 +65,8 @@ class RequestHealer:
     def add_facts(self, target: TargetName) -> Provider:
         """The target's provider with the facts that refusals have proved."""
         provider = self._config.providers[target.provider]
-        if not self._heals(provider):
+        is_proved = target in self._trials or self._learned.has_facts(target)
+        if not is_proved or not self._heals(provider):
             return provider
         facts = merge_facts(
             merge_learned_facts(self._learned.find(target, provider.base_url)), self._merge_trials(target)

@@ -227,8 +227,9 @@ def needs_session(snapshot: ConfigSnapshot, route: Route, targets: Sequence[Targ
     """Whether the order of the targets or of their keys depends on the session."""
     if route.order != "listed" and len(targets) > 1:
         return True
-    keys = snapshot.keys
-    return any(keys[target.provider] > 1 for target in targets)
+    if len(targets) == 1:
+        return snapshot.keys[targets[0].provider] > 1
+    return any(snapshot.keys[target.provider] > 1 for target in targets)
 
 
 async def order_targets(

@@ -92,6 +92,7 @@ class TargetTrial:
                 await asyncio.sleep(decision.wait)
                 continue
             context.healer.end_trials(target)
+            gateway.note_provider(context.caller, target.provider)
             self._record_attempt(failure)
             return None
 

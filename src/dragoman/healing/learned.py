@@ -107,6 +107,10 @@ class LearnedFacts:
         if not self._loading.done():
             await asyncio.shield(self._loading)
 
+    def has_facts(self, target: TargetName) -> bool:
+        """Whether there are facts about a model, which may have ended."""
+        return target in self._facts
+
     def find(self, target: TargetName, address: str) -> list[LearnedFact]:
         """The facts about a model that hold now, if its provider has this address, the oldest first."""
         known = self._facts.get(target)

@@ -1,6 +1,7 @@
 """Builds the row of a turn from the `ExchangeRecord` of its exchange and its tap."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -133,11 +134,13 @@ def _list_attempts(record: ExchangeRecord, tap: MetaTap) -> list[AttemptRecord]:
 
 
 def keep_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    return dict(_select_headers(headers.items()))
+    """The headers that are recorded, by their names in lower case."""
+    return {kept: value[:MAX_TEXT] for name, value in headers.items() if (kept := _find_recorded_name(name))}
 
 
-def _select_headers(headers: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
-    for name, value in headers:
-        lower = name.lower()
-        if lower in KEPT_HEADERS or lower.startswith(KEPT_PREFIXES):
-            yield lower, value[:MAX_TEXT]
+# Bounded, because clients choose the names.
+@lru_cache(maxsize=256)
+def _find_recorded_name(name: str) -> str:
+    """The name in lower case; empty if such headers are not recorded."""
+    lower = name.lower()
+    return lower if lower in KEPT_HEADERS or lower.startswith(KEPT_PREFIXES) else ""

@@ -248,6 +248,7 @@ class App:
     async def _handle_turn(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         """Run an exchange for a request of an API without state."""
         self.exchanges.check_open()
+        self.gateway.expect_request(caller)
         metadata = request.build_metadata(endpoint)
         body = await request.receive_body(self.responses.service.limit)
         plan = RequestPlan(metadata, body, created=int(self.gateway.clock()))

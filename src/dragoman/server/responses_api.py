@@ -121,6 +121,7 @@ class ResponsesEndpoints:
     async def _build_turn(
         self, request: HttpRequest, endpoint: Endpoint, caller: Caller
     ) -> ResponseTurn | RequestPlan:
+        self._gateway.expect_request(caller)
         metadata, body = await self._receive(request, endpoint)
         return await self.service.build_turn(metadata, body, caller)
 

@@ -1,8 +1,8 @@
 """The port of an upstream: what every kind of upstream offers to the exchange.
 
 An upstream takes an `UpstreamRequest` in its wire dialect and gives an `UpstreamReply`: status and headers
-at once, the body in pieces. `PushReply` and `SessionUpstream` are optional abilities. The exchange and the
-admin API find them with `isinstance`.
+at once, the body in pieces. `PushReply`, `SessionUpstream` and `EarlyUpstream` are optional abilities. The
+exchange and the admin API find them with `isinstance`.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -118,6 +118,15 @@ class SessionUpstream(Protocol):
 
     def end_session(self, session: str) -> bool:
         """End one session. Return False if it does not exist."""
+        ...
+
+
+@runtime_checkable
+class EarlyUpstream(Protocol):
+    """An upstream that can open a connection before there is a request."""
+
+    def open_early(self) -> None:
+        """Start to open a connection if none is idle."""
         ...
 
 

@@ -190,8 +190,8 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is None or self.is_closed:
             reply.break_off("closed the connection")
         else:
-            self._transport.write(head)
-            self._transport.write(body)
+            # One write: a head alone would be a packet of its own.
+            self._transport.writelines((head, body))
         return reply
 
     def abort(self) -> None:

@@ -20,8 +20,12 @@ from dragoman.upstream.http.connection import MAX_HEAD, HttpConnection
 
 #: Seconds after which the next address is tried beside the first.
 EYEBALLS_DELAY = 0.25
-#: Seconds that a connection may be idle. Servers close idle connections after 5 seconds or more.
-MAX_IDLE_SECONDS = 60.0
+#: Seconds that a connection may be idle: the time to read a reply and to write the next message. Many servers
+#: close it sooner, which is noticed.
+MAX_IDLE_SECONDS = 300.0
+#: Seconds of silence after which the system asks whether the server is still there, then the seconds between
+#: such questions, and their number. Without them, routers forget a silent connection.
+KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 #: Idle connections per provider. After a burst the others are closed.
 MAX_IDLE = 100
 
@@ -126,6 +130,10 @@ class Connector:
                 raise AddressRefused("the address is not public")
         client = await start_connection(addresses, happy_eyeballs_delay=EYEBALLS_DELAY, interleave=1)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in KEEPALIVE.items():
+            # Not every system has all of them.
+            if hasattr(socket, name):
+                client.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         context, hostname = (self._tls(), origin.host) if origin.is_secure else (None, None)
         try:
             return await loop.create_connection(build, sock=client, ssl=context, server_hostname=hostname)
@@ -191,6 +199,10 @@ class ConnectionPool:
         self._idle: list[HttpConnection] = []
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+
+    @property
+    def has_idle(self) -> bool:
+        return any(not connection.is_closed for connection in self._idle)
 
     def take(self) -> HttpConnection | None:
         """Take an idle connection, if there is one. Its server may have closed it in this moment."""

@@ -42,6 +42,21 @@ class HttpUpstream:
         self._pool = ConnectionPool()
         #: The part of a head that is the same for all requests, by key index and `stream`.
         self._fixed_heads: dict[tuple[int, bool], tuple[bytes, frozenset[str]]] = {}
+        #: A connection that is being opened for the next request.
+        self._early: asyncio.Task[HttpConnection] | None = None
+
+    def open_early(self) -> None:
+        """Start to open a connection if none is idle. Called when a request is expected."""
+        if self._early is None and not self._pool.has_idle:
+            self._early = asyncio.get_running_loop().create_task(self._connect())
+            self._early.add_done_callback(self._keep_early)
+
+    def _keep_early(self, opening: "asyncio.Task[HttpConnection]") -> None:
+        """Keep an early connection that no request has taken yet. The next request reports a failure."""
+        if self._early is opening:
+            self._early = None
+            if not opening.cancelled() and opening.exception() is None:
+                self._pool.give_back(opening.result())
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         limit = self._provider.timeouts.first_byte
@@ -59,6 +74,8 @@ class HttpUpstream:
         return reply if encoding == "identity" else DecompressedReply(reply, encoding, self._broken)
 
     async def close(self) -> None:
+        if self._early is not None:
+            self._early.cancel()
         self._pool.close()
 
     async def _send(self, head: bytes, body: bytes) -> HttpReply:
@@ -69,7 +86,8 @@ class HttpUpstream:
         """
         while True:
             idle = self._pool.take()
-            connection = idle or await self._connect()
+            early, self._early = (None, self._early) if idle else (self._early, None)
+            connection = idle or await (early or self._connect())
             reply = connection.send(head, body, self._broken)
             try:
                 await reply.wait_for_head()
