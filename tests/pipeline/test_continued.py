@@ -33,6 +33,8 @@ PROVIDER = Provider(name="server", dialect="openai_chat", base_url="http://127.0
 @example(910038, "openai_responses", "anthropic")
 # An undone message called an undeclared tool, so a declared one got another name.
 @example(40016686, "gemini", "openai_chat")
+# An instruction was undone, so that a remembered one is the last, which gets a cache mark.
+@example(200012046, "openai_responses", "anthropic")
 @settings(max_examples=120)
 @given(st.integers(0, 2**32), st.sampled_from(DIALECTS), st.sampled_from(DIALECTS))
 def test_a_generated_session_is_translated_as_if_nothing_was_remembered(

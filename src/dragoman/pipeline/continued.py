@@ -52,6 +52,7 @@ from dragoman.pipeline.reading import (
 from dragoman.providers.profile import TargetFacts
 from dragoman.tokens.request import (
     SMALL_PROMPT,
+    SYSTEM_ROLES,
     PromptSample,
     count_leading_messages,
     sample_messages,
@@ -327,6 +328,9 @@ class _Continuation:
         if not ids.isdisjoint(list_ids(following)) or not _is_cut_clean(sent_messages, cut, following[0]):
             return None
         if has_mark(written_messages) or not self._has_no_system_prompt(written_messages):
+            return None
+        if self._facts.caching == "breakpoints" and any(m.role in SYSTEM_ROLES for m in written_messages):
+            # It gets a mark of the target if no other instruction follows.
             return None
         own = Losses()
         written = self._encode_messages(sent, written_messages, own)
