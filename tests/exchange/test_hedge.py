@@ -392,4 +392,4 @@ def count_calls(seconds: float) -> Counter[str]:
 
 def test_a_route_without_a_hedge_calls_nothing_of_it() -> None:
     assert count_calls(0.0) == Counter()
-    assert count_calls(DELAY)["list_seconds"] == 1
+    assert count_calls(DELAY)["list_second_targets"] == 1

@@ -1,4 +1,4 @@
-"""The express lane of lone text deltas gives the same output as the ordinary way."""
+"""The express path of lone text deltas gives the same output as the ordinary way."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Governance, StreamTranslator
-from dragoman.pipeline.express import ExpressLane
+from dragoman.pipeline.express import ExpressPath
 from tests.dialects.openai_chat.replies import DONE, call, calls, chunk, finish
 from tests.pipeline.asking import DIALECTS, asking
 
-#: Writers that take part in the lane.
+#: Writers that take part in the express path.
 SHORT = ("anthropic", "openai_chat")
 
 TEXTS = st.text(max_size=6) | st.sampled_from(
@@ -42,7 +42,7 @@ EVENTS = st.lists(st.one_of(*[TEXTS.map(lambda text: chunk({"content": text}))] 
 def closed() -> Iterator[None]:
     """Every event takes the ordinary way."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ExpressLane, "learn", lambda *_: None)
+        patch.setattr(ExpressPath, "learn", lambda *_: None)
         yield
 
 
@@ -59,7 +59,9 @@ def translate(client: str, governance: Governance, events: list[bytes]) -> bytes
 
 @pytest.mark.parametrize("client", DIALECTS)
 @given(events=EVENTS, harvest=st.sampled_from(["off", "auto"]), is_cut=st.booleans())
-def test_the_lane_changes_nothing(client: str, events: list[bytes], harvest: str, is_cut: bool) -> None:
+def test_the_express_path_changes_nothing(
+    client: str, events: list[bytes], harvest: str, is_cut: bool
+) -> None:
     stream = [chunk({"role": "assistant", "content": ""}), *events]
     # Without usage of the upstream the writers guess it from the characters.
     stream += [] if is_cut else [finish("stop"), DONE]
@@ -70,17 +72,19 @@ def test_the_lane_changes_nothing(client: str, events: list[bytes], harvest: str
 
 
 @pytest.mark.parametrize("client", SHORT)
-def test_texts_like_the_one_before_take_the_lane(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_like_the_one_before_take_the_express_path(
+    client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken: list[bytes] = []
-    ordinary = ExpressLane.translate
+    ordinary = ExpressPath.translate
 
-    def translate_and_note(lane: ExpressLane, data: bytes) -> bytes | None:
-        translated = ordinary(lane, data)
+    def translate_and_note(path: ExpressPath, data: bytes) -> bytes | None:
+        translated = ordinary(path, data)
         if translated is not None:
             taken.append(data)
         return translated
 
-    monkeypatch.setattr(ExpressLane, "translate", translate_and_note)
+    monkeypatch.setattr(ExpressPath, "translate", translate_and_note)
     deltas = [chunk({"content": text}) for text in ("one", "two", "three", 'fo"ur\n', "é")]
     translate(client, Governance(), [chunk({"role": "assistant"}), *deltas, finish("stop"), DONE])
     assert taken == deltas[-len(taken) :]

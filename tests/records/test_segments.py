@@ -1,4 +1,4 @@
-"""Requests are compared with the last one of their lane. Only what is new is split and stored."""
+"""Requests are compared with the last one of their chain. Only what is new is split and stored."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dragoman.records.block_refs import BlockRef
 from dragoman.records.segments import MAX_ENDS, RequestMemory, Segment, join_segments, split_request
 
-LANE = ("session", "", "")
+CHAIN = ("session", "", "")
 MESSAGES = st.lists(
     st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"]), "content": st.text(max_size=600)}),
     min_size=1,
@@ -25,13 +25,13 @@ def build_body(messages: Sequence[object], indent: int = 0) -> bytes:
 
 def store(memory: RequestMemory, body: bytes) -> tuple[list[Segment], bytes]:
     """The segments of a body, and the part of it that was not known."""
-    head, tail, start, end, is_first = memory.match(LANE, body)
+    head, tail, start, end, is_first = memory.match(CHAIN, body)
     raw = body[start:end]
     new = split_request(raw, raw) if is_first else [Segment(raw)][: len(raw)]
     for segment in new:
         segment.ref = BlockRef(1)
     segments = [*join_segments(head), *new, *join_segments(tail)]
-    memory.remember(LANE, segments, is_first=is_first)
+    memory.remember(CHAIN, segments, is_first=is_first)
     return segments, raw
 
 

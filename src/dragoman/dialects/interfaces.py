@@ -53,7 +53,7 @@ class ClientContext(msgspec.Struct, frozen=True, kw_only=True):
 class StreamReader(Protocol):
     """Bytes of a reply in, events out. The events keep to the grammar for any input; nothing is raised.
 
-    A reader may also have `text_template` and `count_text`, for the express lane (`pipeline.express`).
+    A reader may also have `text_template` and `count_text`, for the express path (`pipeline.express`).
     """
 
     def feed(self, data: bytes) -> list[ReplyEvent]: ...
@@ -80,7 +80,7 @@ class StreamWriter(Protocol):
     """Grammatical events in, one block after another; frames of a legal stream out.
 
     A writer may also have a method `write_run` (`WriteRun`), which writes a run faster than delta by delta,
-    and `count_text`, with which it takes part in the express lane (`pipeline.express`).
+    and `count_text`, with which it takes part in the express path (`pipeline.express`).
     """
 
     def write(self, event: ReplyEvent) -> Frames: ...

@@ -18,7 +18,7 @@ from dragoman.exchange.client_failure import build_client_failure, choose_error
 from dragoman.exchange.context import TrialContext
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.healer import RequestHealer
-from dragoman.exchange.hedge import HedgedTrials, list_seconds
+from dragoman.exchange.hedge import HedgedTrials, list_second_targets
 from dragoman.exchange.record import ExchangeRecord, build_outcome
 from dragoman.exchange.selection import (
     change_prompt,
@@ -296,8 +296,8 @@ class Exchange:
     ) -> dict[TargetKey, UpstreamFailed]:
         """Call one target with one key, or two at once. Returns the errors; none after an answer."""
         # Without `hedge` nothing of it is called: most routes have none.
-        if context.choice.route.hedge and (seconds := list_seconds(context, target_key, left)):
-            self._trial = hedged = HedgedTrials(context, seconds)
+        if context.choice.route.hedge and (second_targets := list_second_targets(context, target_key, left)):
+            self._trial = hedged = HedgedTrials(context, second_targets)
             return await hedged.run(target_key, target_request, left)
         self._trial = trial = TargetTrial(context, target_key, left)
         error = await trial.run(target_request)

@@ -18,7 +18,9 @@ from dragoman.pipeline.target_request import TargetRequest
 from dragoman.routing.health import TargetKey
 
 
-def list_seconds(context: TrialContext, first: TargetKey, others: Sequence[TargetKey]) -> list[TargetKey]:
+def list_second_targets(
+    context: TrialContext, first: TargetKey, others: Sequence[TargetKey]
+) -> list[TargetKey]:
     """The targets that may be called besides the first one. Called if the route has `hedge`.
 
     A local program keeps a conversation with each caller, which must not have an answer that is not used.
@@ -34,11 +36,11 @@ def list_seconds(context: TrialContext, first: TargetKey, others: Sequence[Targe
 
 
 class HedgedTrials:
-    """Two trials of one exchange. Call `run` once. `seconds`: the candidates for the second one."""
+    """Two trials of one exchange. Call `run` once. `second_targets`: the candidates for the second one."""
 
-    def __init__(self, context: TrialContext, seconds: Sequence[TargetKey]) -> None:
+    def __init__(self, context: TrialContext, second_targets: Sequence[TargetKey]) -> None:
         self._context = context
-        self._seconds = seconds
+        self._second_targets = second_targets
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[TargetTrial, asyncio.Task[UpstreamFailed | None]] = {}
         self._winner: TargetTrial | None = None
@@ -87,7 +89,7 @@ class HedgedTrials:
     async def _start_second(self, others: Sequence[TargetKey]) -> None:
         """Call the next target that does not cool down, if the request can be written for it."""
         health, now = self._context.gateway.health, self._loop.time()
-        second = next((each for each in self._seconds if not health.is_cooling(each, now)), None)
+        second = next((each for each in self._second_targets if not health.is_cooling(each, now)), None)
         if second is None:
             return
         try:

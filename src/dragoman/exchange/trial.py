@@ -91,7 +91,7 @@ class TargetTrial:
                     return error
                 await asyncio.sleep(decision.wait)
                 continue
-            context.healer.end_trials(target)
+            context.healer.learn_corrections(target)
             gateway.note_provider(context.caller, target.provider)
             self._record_attempt(failure)
             return None
@@ -152,18 +152,18 @@ class TargetTrial:
         change = await compute(plan.body, partial(healer.find_change, target, failure))
         if change is None:
             return None
-        healer.start_trial(target, change, credential.redactor.redact(failure.message))
+        healer.add_correction(target, change, credential.redactor.redact(failure.message))
         try:
             healed = await context.builder.build(target, context.choice)
         except DragomanError:
             # A limit that leaves no room for the names or ids of this request.
-            healer.abandon_trial(target, is_known=False)
+            healer.drop_corrections(target, is_known=False)
             return None
         if not isinstance(healed, TargetRequest) or healed.body == target_request.body:
             is_read = isinstance(healed, TargetRequest) and not plan.is_unreadable
-            healer.abandon_trial(target, is_known=is_read)
+            healer.drop_corrections(target, is_known=is_read)
             return None
-        healed.losses = (*healed.losses, healer.describe_trial(target))
+        healed.losses = (*healed.losses, healer.describe_corrections(target))
         return healed
 
     def _record_attempt(self, failure: Failure | None, *, is_healed: bool = False) -> float:

@@ -1,9 +1,9 @@
-"""`ExpressLane`: the short way of a text delta that arrives alone.
+"""`ExpressPath`: the short way of a text delta that arrives alone.
 
 Most reads of a live stream are one event that differs from the one before only in its text. If reader and
-writer agree, the lane learns the bytes around the text on both sides from an event that took the ordinary
+writer agree, it learns the bytes around the text on both sides from an event that took the ordinary
 way: through reader, stages, grammar and writer. From then on an event with the same bytes around its text
-becomes output without any of them. Reader and writer get the number of characters when the lane is left:
+becomes output without any of them. Reader and writer get the number of characters when it is left:
 at the first read that does not fit, and before anything else is written.
 """
 
@@ -22,8 +22,8 @@ _encode = msgspec.json.Encoder().encode
 MOST_CHARACTERS = 1024 * 1024
 
 
-class ExpressLane:
-    """The lane of one round of a reply.
+class ExpressPath:
+    """The express path of one round of a reply.
 
     It is open to readers with a `text_template` and to writers that take part: both have `count_text`. Such
     a writer declares that a text delta changes nothing but its count of characters, and that the frames of

@@ -6,7 +6,7 @@ and writes them in the client's dialect; `build_translated_reply` builds one.
 
     upstream bytes → StreamReader → events → stages → Sequencer → GrammarChecker → StreamWriter → frames
 
-A text delta that arrives alone and looks like the one before takes the `ExpressLane` instead.
+A text delta that arrives alone and looks like the one before takes the `ExpressPath` instead.
 A translated reply is always a legal stream: what a stage or a faulty upstream breaks is found by the grammar
 and becomes a failed ending in the client's dialect.
 """
@@ -40,7 +40,7 @@ from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.request import Request
 from dragoman.hub.stage import CallOrder, FeedRun, Sequencer, Skim, Stage, find_handlers
 from dragoman.hub.tally import TALLY_EVENTS, Tally
-from dragoman.pipeline.express import ExpressLane
+from dragoman.pipeline.express import ExpressPath
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.sse import Frame, FrameRun, FrameRuns, Output, RawEvents
@@ -235,7 +235,7 @@ class TranslatedReply:
         return FrameRuns(frames)
 
     def _set_stages(self) -> None:
-        self._express = ExpressLane(self._reader, self._writer)
+        self._express = ExpressPath(self._reader, self._writer)
         governance = self._rounds.build_stages() if self._rounds is not None else []
         self._stages: list[Stage] = [*governance, *self._lasting]
         self._update_handlers()

@@ -80,8 +80,8 @@ class BodyWriter:
 
     def prepare(self, job: PendingBody, body: bytes) -> bytes:
         """Split a request. Returns what the request before it does not have, which is redacted."""
-        lane = (job.session, job.identity.sub_agent, job.target)
-        known = self._memory.match(lane, body)
+        chain = (job.session, job.identity.sub_agent, job.target)
+        known = self._memory.match(chain, body)
         raw = body[known.start : known.end]
         content = redact_content(raw, self._list_secrets())
         new = split_request(raw, content) if known.is_first else [Segment(raw, content)][: len(raw)]
@@ -89,7 +89,7 @@ class BodyWriter:
         job.generation = self._generation
         # Another first request may have a part of the beginning only.
         kept = [*known.head, *new, *known.tail] if known.is_first else job.segments
-        self._memory.remember(lane, kept, is_first=known.is_first)
+        self._memory.remember(chain, kept, is_first=known.is_first)
         return raw
 
     def write(self, connection: sqlite3.Connection, tap: BodyTap) -> list[BodyRow]:

@@ -1,8 +1,8 @@
 """Splits requests into segments, so that a conversation stores each of its parts once.
 
 Each request of a conversation repeats the whole history. `RequestMemory` compares a request with the last one
-of its lane from both ends, at the speed of a comparison of memory. What is between is new: one segment. Only
-the first request of a lane is split, at the ends of messages and blocks, because other sessions begin like
+of its chain from both ends, at the speed of a comparison of memory. What is between is new: one segment. Only
+the first request of a chain is split, at the ends of messages and blocks, because other sessions begin like
 it. The segments always add up to the request, byte for byte.
 """
 
@@ -18,9 +18,9 @@ from dragoman.records.block_refs import BlockRef
 MIN_SEGMENT = 512
 #: Segments at one end of a request from which on they are joined to one list.
 MAX_ENDS = 6
-#: Bytes of requests that are remembered, and lanes.
+#: Bytes of requests that are remembered, and chains.
 MAX_REMEMBERED = 32 * 1024 * 1024
-MAX_LANES = 500
+MAX_CHAINS = 500
 #: Bytes that a request adds to a conversation. If there are more, it is compared with a first request, too.
 MAX_NEW = 8192
 #: First requests that are remembered for the beginnings of other sessions.
@@ -37,8 +37,8 @@ _CUTS = re.compile(
 
 _MARK = b',"cache_control"'
 
-#: A lane: requests that continue one another. Session, sub-agent, and the part with its target.
-Lane = tuple[str, str, str]
+#: What identifies a chain, the requests that continue one another: session, sub-agent, part with its target.
+ChainKey = tuple[str, str, str]
 
 
 class Segment:
@@ -74,7 +74,7 @@ class Segment:
 class KnownParts(NamedTuple):
     """What is known of a request: segments at its beginning and at its end. New: from `start` to `end`.
 
-    `is_first`: it continues no request of its lane.
+    `is_first`: it continues no request of its chain.
     """
 
     head: list[Segment]
@@ -84,8 +84,8 @@ class KnownParts(NamedTuple):
     is_first: bool
 
 
-class _Lane:
-    """The last request of a lane. `checked`: the number of deletions after which its blocks were there."""
+class _LastRequest:
+    """The last request of a chain. `checked`: the number of deletions after which its blocks were there."""
 
     __slots__ = ("checked", "segments", "size")
 
@@ -96,7 +96,7 @@ class _Lane:
 
 
 class RequestMemory:
-    """The last request of each lane, as segments.
+    """The last request of each chain, as segments.
 
     `has_blocks` tells whether the file has all these blocks, given by id and hash. `note_deletion` is called
     when blocks were deleted.
@@ -104,21 +104,21 @@ class RequestMemory:
 
     def __init__(self, has_blocks: Callable[[Mapping[int, bytes]], bool]) -> None:
         self._has_blocks = has_blocks
-        self._lanes: OrderedDict[Lane, _Lane] = OrderedDict()
+        self._chains: OrderedDict[ChainKey, _LastRequest] = OrderedDict()
         #: The latest first request, by its part: a new session often begins like another one.
-        self._openings: OrderedDict[str, _Lane] = OrderedDict()
+        self._openings: OrderedDict[str, _LastRequest] = OrderedDict()
         self._size = 0
         self._deletions = 0
 
     def note_deletion(self) -> None:
         self._deletions += 1
 
-    def match(self, lane: Lane, body: bytes) -> KnownParts:
-        own = _match(self._check(self._lanes.get(lane)), body, is_first=False)
+    def match(self, chain: ChainKey, body: bytes) -> KnownParts:
+        own = _match(self._check(self._chains.get(chain)), body, is_first=False)
         if own is not None and own.end - own.start <= MAX_NEW:
             return own
         # The conversation begins, or begins again: the agent has replaced its history.
-        opening = _match(self._check(self._openings.get(lane[2])), body, is_first=True)
+        opening = _match(self._check(self._openings.get(chain[2])), body, is_first=True)
         found = [match for match in (own, opening) if match is not None]
         return min(
             found,
@@ -126,19 +126,19 @@ class RequestMemory:
             default=KnownParts([], [], 0, len(body), is_first=True),
         )
 
-    def remember(self, lane: Lane, segments: list[Segment], *, is_first: bool) -> None:
-        self._size -= before.size if (before := self._lanes.pop(lane, None)) else 0
-        self._lanes[lane] = entry = _Lane(segments, self._deletions)
+    def remember(self, chain: ChainKey, segments: list[Segment], *, is_first: bool) -> None:
+        self._size -= before.size if (before := self._chains.pop(chain, None)) else 0
+        self._chains[chain] = entry = _LastRequest(segments, self._deletions)
         self._size += entry.size
-        while self._size > MAX_REMEMBERED or len(self._lanes) > MAX_LANES:
-            self._size -= self._lanes.popitem(last=False)[1].size
+        while self._size > MAX_REMEMBERED or len(self._chains) > MAX_CHAINS:
+            self._size -= self._chains.popitem(last=False)[1].size
         if is_first:
-            self._openings.pop(lane[2], None)
-            self._openings[lane[2]] = entry
+            self._openings.pop(chain[2], None)
+            self._openings[chain[2]] = entry
             if len(self._openings) > MAX_OPENINGS:
                 self._openings.popitem(last=False)
 
-    def _check(self, entry: _Lane | None) -> _Lane | None:
+    def _check(self, entry: _LastRequest | None) -> _LastRequest | None:
         """The entry, unless blocks of it were deleted."""
         if entry is None or entry.checked == self._deletions:
             return entry
@@ -148,7 +148,7 @@ class RequestMemory:
         return entry
 
 
-def _match(entry: _Lane | None, body: bytes, *, is_first: bool) -> KnownParts | None:
+def _match(entry: _LastRequest | None, body: bytes, *, is_first: bool) -> KnownParts | None:
     """Compare a request with another one. None: there is no other one."""
     if entry is None:
         return None

@@ -223,8 +223,8 @@ class TurnWriter:
 
     def _check_prefix(self, connection: sqlite3.Connection, row: Row) -> None:
         """Count an unexpected miss of the prompt cache that the gateway caused, by a change of the prompt."""
-        lane = (row["session"], row["sub_agent"], row["target"])
-        before, self._inputs[lane] = self._inputs.get(lane, 0), row["input"] or 0
+        chain = (row["session"], row["sub_agent"], row["target"])
+        before, self._inputs[chain] = self._inputs.get(chain, 0), row["input"] or 0
         if len(self._inputs) > MAX_SESSIONS:
             self._inputs.popitem(last=False)
         read = row["cache_read"]

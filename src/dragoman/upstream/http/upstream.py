@@ -119,7 +119,7 @@ class HttpUpstream:
         if cached is None:
             cached = self._fixed_heads[(request.key, request.stream)] = self._build_fixed_head(request)
         fixed, configured = cached
-        target = build_target_facts(provider, request)
+        target = build_request_target(provider, request)
         if self._proxy is not None and not self._origin.is_secure:
             target = f"http://{self._origin.authority}{target}"
         lines = [f"POST {target} HTTP/1.1\r\n".encode("latin-1"), fixed]
@@ -210,7 +210,7 @@ class DecompressedReply:
         self._reply.close()
 
 
-def build_target_facts(provider: Provider, request: UpstreamRequest) -> str:
+def build_request_target(provider: Provider, request: UpstreamRequest) -> str:
     """Build path and query of a request. The configured address may or may not end in a version segment."""
     base = urlsplit(provider.base_url)
     http_api = dialect_named(provider.wire_dialect).http_api
