@@ -14,7 +14,7 @@ import msgspec
 
 from bench.instructions import build_app, run_http
 from bench.payloads import agent_request
-from dragoman.exchange.selection import MAX_INLINE_BODY
+from dragoman.exchange.large_bodies import MAX_INLINE_BODY
 from dragoman.server.run import set_up_interpreter
 
 SIZES = (64_000, 128_000, 192_000, 256_000, 512_000, 1_000_000, 4_000_000)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.config.settings import Secret
-from dragoman.exchange.selection import MAX_INLINE_BODY
+from dragoman.exchange.large_bodies import MAX_INLINE_BODY
 from dragoman.hub.request import Request
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.reply import TranslatedReply

@@ -11,7 +11,7 @@ from dragoman.accounts.keys import Caller
 from dragoman.accounts.limits import Limits
 from dragoman.accounts.store import ACCOUNTS_SCHEMA
 from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.selection import MAX_INLINE_BODY
+from dragoman.exchange.large_bodies import MAX_INLINE_BODY
 from dragoman.governance.settings import Governance
 from dragoman.healing.learned import LEARNED_SCHEMA
 from dragoman.hub.errors import ClientProtocolError, DragomanError

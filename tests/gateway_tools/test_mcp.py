@@ -201,13 +201,11 @@ def test_a_request_for_a_search_alone_gets_no_tools() -> None:
         toolbox = build_toolbox(Config(tools=ToolsSettings(mcp={"notes": stdio()}, web_search=search)))
         assert toolbox is not None
         try:
-            session = await toolbox.open_session(None, ToolMemory(1000), owner="", ask_model=ask_nothing)
-            assert session is not None
+            tools = await toolbox.build_target_tools(None, ToolMemory(1000), owner="", ask_model=ask_nothing)
+            assert tools is not None
             hosted = Tool(name="web_search", kind="hosted", common_name="web_search")
-            assert [tool.name for tool in session.apply(asked(tools=(hosted,)), FACTS).tools] == [
-                "web_search"
-            ]
-            names = [tool.name for tool in session.apply(asked(), FACTS).tools]
+            assert [tool.name for tool in tools.apply(asked(tools=(hosted,)), FACTS).tools] == ["web_search"]
+            names = [tool.name for tool in tools.apply(asked(), FACTS).tools]
             assert names == ["notes__lookup", "notes__picture", "notes__wait"]
         finally:
             await toolbox.close()
@@ -233,8 +231,8 @@ def test_a_route_selects_some_of_the_servers(names: tuple[str, ...]) -> None:
         toolbox = build_toolbox(Config(tools=ToolsSettings(mcp={"notes": notes, "other": notes})))
         assert toolbox is not None
         try:
-            session = await toolbox.open_session(names, ToolMemory(1000), owner="", ask_model=ask_nothing)
-            found = [tool.name for tool in session.apply(asked(), FACTS).tools] if session else []
+            tools = await toolbox.build_target_tools(names, ToolMemory(1000), owner="", ask_model=ask_nothing)
+            found = [tool.name for tool in tools.apply(asked(), FACTS).tools] if tools else []
             assert found == SELECTIONS[names]
         finally:
             await toolbox.close()

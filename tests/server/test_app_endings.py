@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.config.settings import ServerSettings
-from dragoman.exchange.selection import MAX_INLINE_BODY
+from dragoman.exchange.large_bodies import MAX_INLINE_BODY
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
 from dragoman.server import app

@@ -36,6 +36,7 @@ State
 - `sessions`: counts exchanges for their sessions, and checks the limits of sessions.
 - `tap`: the port of a recorder, which may see the bytes of an exchange.
 - `interventions`: what governance changed. `tools`: the gateway's own tools in one exchange.
+- `large_bodies`: work on a large body runs in a thread.
 - `context_windows`: targets whose window can hold the request. `pass_through`: the client's own credential.
 - `client_failure`: the failure of a target as clients see it. `storage`: opens the state.
 

@@ -19,14 +19,14 @@ from dragoman.exchange.context import TrialContext
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.healer import RequestHealer
 from dragoman.exchange.hedge import HedgedTrials, list_second_targets
+from dragoman.exchange.large_bodies import run_by_size
 from dragoman.exchange.record import ExchangeRecord, build_outcome
 from dragoman.exchange.selection import (
     change_prompt,
     choose_targets,
-    compute,
-    fit_targets,
     needs_session,
     order_targets,
+    select_fitting_targets,
 )
 from dragoman.exchange.sender import ResponseSender
 from dragoman.exchange.sessions import (
@@ -156,7 +156,7 @@ class Exchange:
         Most requests need few of the checks here. A check that is not needed must not cost a coroutine.
         """
         gateway, snapshot, plan, record = self._gateway, self._snapshot, self._plan, self.record
-        await compute(plan.body, plan.peek)
+        await run_by_size(plan.body, plan.peek)
         record.model, record.stream = plan.model, plan.stream
         has_key = self._caller is not ANONYMOUS
         if has_key:
@@ -168,14 +168,15 @@ class Exchange:
         if choice.answer:
             return await self._answer_here(choice.answer)
         if snapshot.prompts:
-            await compute(plan.body, partial(change_prompt, gateway, snapshot, plan, record, choice))
+            await run_by_size(plan.body, partial(change_prompt, gateway, snapshot, plan, record, choice))
         session_limits = find_session_limits(snapshot.config, route)
         if session_limits != NO_SESSION_LIMITS or (has_key and self._caller.limits.counts_sessions):
             await check_session_limits(session_limits, gateway.sessions, plan, record)
         self._healer.is_on = route.heal
         if not gateway.learned.is_loaded:
             await gateway.learned.load()
-        targets, session, now = await fit_targets(snapshot.config, plan, choice), 0, self._loop.time()
+        targets = await select_fitting_targets(snapshot.config, plan, choice)
+        session, now = 0, self._loop.time()
         if needs_session(snapshot, route, targets):
             target_keys, session = await order_targets(gateway, snapshot, plan, route, targets, now)
         else:
@@ -231,7 +232,7 @@ class Exchange:
         """
         calls = 2 if context.choice.route.hedge else 1
         estimate = partial(self._usage.estimate, lambda: self._plan.request, targets, calls)
-        request = await compute(self._plan.body, estimate)
+        request = await run_by_size(self._plan.body, estimate)
         interventions = self.record.interventions.copy()
         try:
             # A cancellation cancels both: a reservation that is stored nevertheless is given back.

@@ -16,7 +16,7 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.interventions import InterventionLog
 from dragoman.exchange.kind import MAX_SHORT, MAX_SHOWN, ExchangeKind
 from dragoman.exchange.tap import ExchangeTap
-from dragoman.gateway_tools.session import RunRecord
+from dragoman.gateway_tools.target_tools import RunRecord
 from dragoman.governance.reply_snapshots import SnapshotPair
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed, ReplyFinished

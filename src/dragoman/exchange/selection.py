@@ -22,6 +22,7 @@ from dragoman.config.rules import Rule
 from dragoman.exchange.config_snapshot import ConfigSnapshot
 from dragoman.exchange.context_windows import BYTES_PER_TOKEN, find_fitting_targets, may_overflow
 from dragoman.exchange.gateway import Gateway
+from dragoman.exchange.large_bodies import run_by_size
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import ClientProtocolError, DragomanError
@@ -33,9 +34,6 @@ from dragoman.routing.rules import find_match
 from dragoman.routing.traits import RequestTraits
 from dragoman.tokens.tokenizers import find_tokenizer
 
-#: Bytes of a body that is read and translated on the event loop. A larger one would block it for more than
-#: 5 ms (`python -m bench loop`).
-MAX_INLINE_BODY = 192 * 1024
 #: Functions that run at one time. One that never returns keeps its thread; the others still run.
 FUNCTION_THREADS = 4
 #: Seconds in which the file of a function must be imported, at its first call.
@@ -50,19 +48,6 @@ _log = logging.getLogger("dragoman")
 _threads = ThreadPoolExecutor(FUNCTION_THREADS, thread_name_prefix="dragoman-rule")
 
 
-def is_large(body: bytes) -> bool:
-    """Whether work that reads or writes the whole body of a request must not run on the event loop."""
-    return len(body) > MAX_INLINE_BODY
-
-
-async def compute(body: bytes, work: Callable[[], Result]) -> Result:
-    """Run work that reads or writes the whole body of a request: in a thread if the body is large.
-
-    A legal body of 50 MB takes seconds, in which no other exchange would go on.
-    """
-    return await asyncio.to_thread(work) if is_large(body) else work()
-
-
 def build_traits(config: Config, plan: RequestPlan, key: str, clock: Callable[[], float]) -> RequestTraits:
     """The traits of a request. `key` is the name of the client key, `clock` gives the date in seconds."""
     return RequestTraits(plan, key=key, roles=config.roles, clock=lambda: datetime.fromtimestamp(clock()))
@@ -75,7 +60,7 @@ async def choose_targets(
     traits = build_traits(snapshot.config, plan, record.caller.name, gateway.clock)
     choice = await select_route(snapshot, plan, traits)
     if snapshot.has_roles and not traits.has_roles:
-        await compute(plan.body, lambda: traits.roles)
+        await run_by_size(plan.body, lambda: traits.roles)
     record.rule, record.traits = choice.rule, traits.list_known()
     return choice
 
@@ -89,7 +74,9 @@ async def select_route(snapshot: ConfigSnapshot, plan: RequestPlan, traits: Requ
     is_direct = find_direct_target(config, plan.model) is not None
     index: int | None = -1
     while index is not None:
-        index = await compute(plan.body, partial(find_match, rules, traits, index + 1, is_direct=is_direct))
+        index = await run_by_size(
+            plan.body, partial(find_match, rules, traits, index + 1, is_direct=is_direct)
+        )
         if index is None:
             break
         rule = rules[index].rule
@@ -122,7 +109,7 @@ async def _apply(config: Config, rule: Rule, plan: RequestPlan, traits: RequestT
         return await _apply_function(config, rule, plan, traits)
     if not rule.uses_tag:
         return apply_rule(config, rule, plan.model)
-    text, name = await compute(plan.body, lambda: traits.model_tag)
+    text, name = await run_by_size(plan.body, lambda: traits.model_tag)
     choice = apply_rule(config, rule, plan.model, name)
     if choice is not None:
         plan.remove_text(text)
@@ -134,7 +121,7 @@ async def _apply_function(
 ) -> RouteChoice | None:
     """Call the function of a rule within its time. After any failure the next rule decides."""
     # The function must not read the plan, which the exchange releases while a late function still runs.
-    await compute(plan.body, lambda: traits.request)
+    await run_by_size(plan.body, lambda: traits.request)
     run = asyncio.get_running_loop().run_in_executor
     try:
         async with asyncio.timeout(MAX_IMPORT):
@@ -207,20 +194,24 @@ def load_function(function: str, config_path: str) -> RuleFunction:
     return found
 
 
-async def fit_targets(config: Config, plan: RequestPlan, choice: RouteChoice) -> tuple[TargetName, ...]:
+async def select_fitting_targets(
+    config: Config, plan: RequestPlan, choice: RouteChoice
+) -> tuple[TargetName, ...]:
     """The targets whose window can hold the request, else those for long requests. Raises if none can."""
     try:
-        return await _fit(config, plan, choice.targets)
+        return await _select_fitting(config, plan, choice.targets)
     except ClientProtocolError as error:
         if error.failure.kind != "context_overflow" or not choice.route.on_overflow:
             raise
-    return await _fit(config, plan, choice.route.on_overflow)
+    return await _select_fitting(config, plan, choice.route.on_overflow)
 
 
-async def _fit(config: Config, plan: RequestPlan, targets: tuple[TargetName, ...]) -> tuple[TargetName, ...]:
+async def _select_fitting(
+    config: Config, plan: RequestPlan, targets: tuple[TargetName, ...]
+) -> tuple[TargetName, ...]:
     if not may_overflow(config, plan, targets):
         return targets
-    return await compute(plan.body, partial(find_fitting_targets, config, plan, targets))
+    return await run_by_size(plan.body, partial(find_fitting_targets, config, plan, targets))
 
 
 def needs_session(snapshot: ConfigSnapshot, route: Route, targets: Sequence[TargetName]) -> bool:
@@ -246,9 +237,11 @@ async def order_targets(
     """
     is_balanced = route.order != "listed" and len(targets) > 1
     has_several_keys = any(snapshot.keys[target.provider] > 1 for target in targets)
-    session = await compute(plan.body, plan.hash_session) if has_several_keys or is_balanced else 0
+    session = await run_by_size(plan.body, plan.hash_session) if has_several_keys or is_balanced else 0
     if is_balanced:
-        tokens = await compute(plan.body, partial(_estimate_tokens, plan)) if route.order == "cheapest" else 0
+        tokens = (
+            await run_by_size(plan.body, partial(_estimate_tokens, plan)) if route.order == "cheapest" else 0
+        )
         targets = gateway.balancer.order(
             route,
             targets,

@@ -17,8 +17,8 @@ from dragoman.accounts.session_limits import (
 from dragoman.agents import ClientIdentity
 from dragoman.config.agents import SessionLimits
 from dragoman.config.model import Config, Route
+from dragoman.exchange.large_bodies import run_by_size
 from dragoman.exchange.record import ExchangeRecord
-from dragoman.exchange.selection import compute
 from dragoman.hub.errors import DragomanError
 from dragoman.pipeline.plan import RequestPlan
 
@@ -65,7 +65,7 @@ async def check_session_limits(
         found = collect_session_limits(limits, record.caller)
         check_session(found, book.find(key), identity.agent, identity.sub_agent)
     if limits.repeated_calls:
-        await compute(plan.body, partial(_check_calls, plan, limits.repeated_calls))
+        await run_by_size(plan.body, partial(_check_calls, plan, limits.repeated_calls))
 
 
 def _check_calls(plan: RequestPlan, limit: int) -> None:

@@ -18,7 +18,7 @@ from dragoman.exchange.client import DirectConnection
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.fit import fit
-from dragoman.gateway_tools.session import ToolSession
+from dragoman.gateway_tools.target_tools import TargetTools
 from dragoman.gateway_tools.tool import ToolFailed
 from dragoman.gateway_tools.toolbox import Toolbox
 from dragoman.hub.fold import Reply, fold
@@ -97,7 +97,7 @@ def _read_reply(dialect: Dialect, body: bytes) -> Reply:
 
 
 class ExchangeTools:
-    """The sessions of the gateway's own tools, one for each target of an exchange."""
+    """The `TargetTools` of each target of an exchange."""
 
     def __init__(
         self, gateway: Gateway, toolbox: Toolbox, record: ExchangeRecord, run_exchange: RunExchange
@@ -106,20 +106,20 @@ class ExchangeTools:
         self._toolbox = toolbox
         self._owner = record.caller.owner
         self._ask = partial(ask_target, gateway.config, f"{record.request_id}-tool", run_exchange)
-        self._sessions: dict[TargetName, ToolSession] = {}
+        self._by_target: dict[TargetName, TargetTools] = {}
 
     async def open(self, target: TargetName, provider: Provider, route: Route) -> None:
         """Select the tools for a request to this target. Called before each request is built."""
-        self._sessions.pop(target, None)
+        self._by_target.pop(target, None)
         # A local program keeps its own conversation, which the gateway cannot continue.
         if provider.keeps_sessions:
             return
         names = provider.tools if route.tools is None else route.tools
-        session = await self._toolbox.open_session(
+        tools = await self._toolbox.build_target_tools(
             names, self._memory, owner=self._owner, ask_model=self._ask
         )
-        if session is not None:
-            self._sessions[target] = session
+        if tools is not None:
+            self._by_target[target] = tools
 
-    def find(self, target: TargetName) -> ToolSession | None:
-        return self._sessions.get(target)
+    def find(self, target: TargetName) -> TargetTools | None:
+        return self._by_target.get(target)

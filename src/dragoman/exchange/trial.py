@@ -6,9 +6,9 @@ from functools import partial
 from typing import Protocol
 
 from dragoman.exchange.context import TrialContext
+from dragoman.exchange.large_bodies import run_by_size
 from dragoman.exchange.pass_through import CallCredential, find_credential
 from dragoman.exchange.record import AttemptRecord, ExchangeRecord
-from dragoman.exchange.selection import compute
 from dragoman.exchange.upstream_call import UpstreamCall
 from dragoman.exchange.watchdog import Watchdog
 from dragoman.hub.errors import DragomanError, Failure, UpstreamFailed
@@ -149,7 +149,7 @@ class TargetTrial:
         healer, plan = context.healer, context.plan
         if self.call is None or self.call.has_answered_round or not healer.may_heal(target):
             return None
-        change = await compute(plan.body, partial(healer.find_change, target, failure))
+        change = await run_by_size(plan.body, partial(healer.find_change, target, failure))
         if change is None:
             return None
         healer.add_correction(target, change, credential.redactor.redact(failure.message))

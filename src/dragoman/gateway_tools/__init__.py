@@ -7,17 +7,17 @@ conversation goes on upstream with the results.
 Modules without I/O:
 
 - `tool`: the interface `GatewayTool` and its values. Third parties implement it.
-- `session`: `ToolSession`, the tools of one request to one target: what is added, and which calls are theirs.
+- `target_tools`: `TargetTools`, for one request to one target: what is added, and which calls are theirs.
 - `stages`: the stages of a reply: `GatewayCallStage` withholds calls, `CitationStage` adds citations.
 - `memory`: `ToolMemory` keeps what the client did not see, so that the next request can contain it again.
 
 The tools: `image`; `web_search` with `search_engines`, and `web_fetch` with `page_text`, both on `web_client`
 and `hosted`; `mcp` with `mcp_servers`. `toolbox` builds them, and those of other packages.
 
-State: a `Toolbox` belongs to a configuration and holds its tools. A `ToolSession` belongs to one request to
+State: a `Toolbox` belongs to a configuration and holds its tools. A `TargetTools` belongs to one request to
 one target. `ToolMemory` belongs to the gateway, is bounded, and is lost at its end; a conversation without
 it is still legal.
 
-Call order for one target: `Toolbox.open_session`, `ToolSession.apply`, `build_stages` for each round, `run`
-between two rounds, `remember` at the end.
+Call order for one target: `Toolbox.build_target_tools`, `TargetTools.apply`, `build_stages` for each round,
+`run` between two rounds, `remember` at the end.
 """

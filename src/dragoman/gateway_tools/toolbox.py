@@ -9,7 +9,7 @@ from dragoman.config.tools import ENTRY_POINTS, MCP, ToolsSettings
 from dragoman.gateway_tools.image import ImageTool
 from dragoman.gateway_tools.mcp import McpTool, build_mcp_tool
 from dragoman.gateway_tools.memory import ToolMemory
-from dragoman.gateway_tools.session import ToolSession
+from dragoman.gateway_tools.target_tools import TargetTools
 from dragoman.gateway_tools.tool import AskModel, GatewayTool
 from dragoman.gateway_tools.web_fetch import WebFetchTool
 from dragoman.gateway_tools.web_search import WebSearchTool
@@ -24,16 +24,16 @@ class Toolbox:
         self.snapshots = 0
         self._tools = tools
 
-    async def open_session(
+    async def build_target_tools(
         self, names: Sequence[str] | None, memory: ToolMemory, *, owner: str, ask_model: AskModel
-    ) -> ToolSession | None:
+    ) -> TargetTools | None:
         """The tools of these names for one request; None if there are none. None as names: all tools."""
         tools = [tool for name in self._tools if (tool := self._select(name, names)) is not None]
         if not tools:
             return None
         for tool in tools:
             await tool.prepare()
-        return ToolSession(tools, self.settings, memory, owner=owner, ask_model=ask_model)
+        return TargetTools(tools, self.settings, memory, owner=owner, ask_model=ask_model)
 
     def _select(self, name: str, names: Sequence[str] | None) -> GatewayTool | None:
         """The tool of a name, as far as it is selected; None if it is not."""

@@ -28,7 +28,7 @@ _FORCED = frozenset({"required", "named"})
 
 
 class RequestTools(Protocol):
-    """The gateway's own tools for one request to one target. `gateway_tools.session` implements it."""
+    """The gateway's own tools for one request to one target. `gateway_tools.target_tools` implements it."""
 
     def apply(self, request: Request, target: TargetFacts) -> Request:
         """The client's request with the tools that apply to it; the same object if there are none."""

@@ -17,7 +17,7 @@ from dragoman.dialects.openai_responses.response_object import build_started_res
 from dragoman.exchange.client import Client, DirectConnection
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.selection import compute
+from dragoman.exchange.large_bodies import run_by_size
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.pipeline.transports import SSE, SSE_HEADERS
 from dragoman.responses.collector import TERMINAL_EVENTS, ResponseCollector
@@ -184,7 +184,7 @@ class BackgroundRuns:
         """Store the response as queued, and queue its run."""
         if len(self._runs) >= MAX_RUNNING + MAX_WAITING:
             raise DragomanError(FULL.message, failure=FULL)
-        settings = await compute(turn.plan.body, turn.check)
+        settings = await run_by_size(turn.plan.body, turn.check)
         # A model that has no route, or that the key may not use, is refused now.
         model = str(settings.get("model") or "")
         check_model(turn.caller, model)

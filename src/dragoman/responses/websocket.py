@@ -19,7 +19,7 @@ from dragoman.dialects.openai_responses.response_object import build_started_res
 from dragoman.exchange.client import DirectConnection
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.selection import compute
+from dragoman.exchange.large_bodies import run_by_size
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, RequestTooLarge
 from dragoman.pipeline.plan import RequestMetadata
 from dragoman.pipeline.transports import SSE
@@ -264,7 +264,7 @@ class SocketSession:
 
     async def _warm_up(self, turn: ResponseTurn, client: SocketClient) -> None:
         """Answer `"generate": false`: no upstream is called, and the next request continues the response."""
-        settings = await compute(turn.plan.body, turn.check)
+        settings = await run_by_size(turn.plan.body, turn.check)
         created = int(self._gateway.clock())
         response = turn.facts.apply(
             read_members(encode(build_started_response(settings, turn.facts.id, created, "in_progress")))

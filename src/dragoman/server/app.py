@@ -19,7 +19,7 @@ from dragoman.config.settings import Secret
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.selection import compute
+from dragoman.exchange.large_bodies import run_by_size
 from dragoman.hub.errors import DragomanError, Failure, FailureKind
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.records.recorder import Recorder
@@ -243,7 +243,7 @@ class App:
         self.exchanges.check_open()
         body = await request.receive_body(self.responses.service.limit)
         count = partial(build_count_body, self.gateway.config, endpoint, body)
-        await request.respond_json(await compute(body, count))
+        await request.respond_json(await run_by_size(body, count))
 
     async def _handle_turn(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         """Run an exchange for a request of an API without state."""

@@ -68,13 +68,17 @@ class AsgiClient:
         return self._send({"type": "http.response.start", "status": status, "headers": raw})
 
     def send(self, output: Output) -> Awaitable[None]:
-        return self._send_bytes(self.transport.encode(output))
+        return self.send_bytes(self.transport.encode(output))
 
     def end(self, output: Output = ()) -> Awaitable[None]:
         return self._end_bytes(self.transport.encode_end(output))
 
+    def send_bytes(self, data: bytes) -> Awaitable[None]:
+        """Send a piece of a stream as it is, without the transport's encoding."""
+        return self._send({"type": "http.response.body", "body": data, "more_body": True})
+
     def ping(self, data: bytes) -> Awaitable[None]:
-        return self._send_bytes(data)
+        return self.send_bytes(data)
 
     async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         await self.start(status, headers)
@@ -103,9 +107,6 @@ class AsgiClient:
         self.is_ended = True
         if self._connection is not None:
             self._connection.abort_connection(at_once=at_once)
-
-    def _send_bytes(self, data: bytes) -> Awaitable[None]:
-        return self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     def _end_bytes(self, data: bytes) -> Awaitable[None]:
         self.is_ended = True

@@ -94,11 +94,11 @@ class PeerTurns:
         await client.start(200, reply.headers)
         try:
             async for piece in reply.pieces():
-                await client.ping(encode_piece(piece))
+                await client.send_bytes(encode_piece(piece))
             end = END
         except UpstreamFailed as error:
             end = encode_failure(error.failure)
-        await client.ping(end)
+        await client.send_bytes(end)
         await client.end()
 
     async def _relay(self, request: HttpRequest, forwarded: ForwardedRequest) -> None:
@@ -109,7 +109,7 @@ class PeerTurns:
         await request.client.start(200, keep_headers(reply.headers))
         try:
             async for data in reply.pieces():
-                await request.client.ping(data)
+                await request.client.send_bytes(data)
             await request.client.end()
         finally:
             reply.close()

@@ -1,4 +1,4 @@
-"""`ToolSession`: the gateway's own tools for one request to one target."""
+"""`TargetTools`: the gateway's own tools for one request to one target."""
 
 import asyncio
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     is_error: bool
 
 
-class ToolSession:
+class TargetTools:
     """The tools of one request. See the package for the order of calls. `owner` is the caller's name."""
 
     def __init__(
