@@ -116,7 +116,10 @@ class DeviceCodes:
         return waiting is not None
 
     def poll(self, device_code: str, now: float) -> Approval | PollResult:
-        """The approval, once, or the error of RFC 8628."""
+        """What a polling agent gets: the approval, or a code of RFC 8628 such as `authorization_pending`.
+
+        The approval and `access_denied` also delete the code.
+        """
         digest = _hash(device_code)
         waiting = self._codes.get(digest)
         if waiting is None or now >= waiting.expires:

@@ -374,7 +374,10 @@ class UsageLedger:
             LOGGER.error("the state cannot be written: %s", error)
 
     def _return_batch(self, batch: PendingWrites, *, is_uncertain: bool) -> None:
-        """Keep a batch that was not written. One that was perhaps written is never merged with others."""
+        """Put a batch that failed back before the pending writes.
+
+        With `is_uncertain` it may have been written: it is kept by itself and merged with nothing.
+        """
         if any(batch is each for each in self._uncertain):
             return
         if is_uncertain and batch:

@@ -205,7 +205,7 @@ class ExchangeUsage:
 
 
 def _add_up(used: Usage, cost: int | None, usage: Usage, price: int | None) -> tuple[Usage, int | None]:
-    """The usage and the cost with those of a further call; None as cost if one of them is unknown."""
+    """The sums after adding the usage and the price of one more call. The cost is None if one is unknown."""
     return used.add(usage), None if cost is None or price is None else cost + price
 
 

@@ -102,7 +102,7 @@ class Instructions:
         self._roles: tuple[Mapping[str, tuple[str, ...]], frozenset[str]] | None = None
 
     def contains(self, words: tuple[str, ...]) -> bool:
-        """Whether a text contains one of the words."""
+        """Whether any text of the instructions contains at least one of `words`."""
         found = self._found.get(words)
         if found is None:
             found = self._found[words] = any(word in text for text in self._texts for word in words)

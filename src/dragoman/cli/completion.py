@@ -13,7 +13,7 @@ from dragoman.routing.choose import list_model_names
 
 
 def complete_models(context: click.Context, parameter: click.Parameter, start: str) -> list[str]:
-    """The model names that begin so; none if the configuration has a mistake."""
+    """The model names that begin with `start`; none if the configuration has a mistake."""
     with suppress(DragomanError):
         config = find_config(context.params.get("path"), os.environ, secrets=False)
         return [name for name in list_model_names(config) if name.startswith(start)]
@@ -21,7 +21,7 @@ def complete_models(context: click.Context, parameter: click.Parameter, start: s
 
 
 def complete_keys(context: click.Context, parameter: click.Parameter, start: str) -> list[str]:
-    """The names of client keys that begin so."""
+    """The names of the client keys that begin with `start`; none if the configuration has a mistake."""
     with suppress(DragomanError):
         path = context.params.get("path")
         if has_stored_keys(find_config(path, os.environ, secrets=False)):

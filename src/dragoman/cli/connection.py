@@ -177,7 +177,7 @@ def _find_target(model: str, config: Config | None) -> TargetName | None:
 def _find_limits(
     names: tuple[str, ...], config: Config | None, asked: TargetName | None
 ) -> dict[str, ModelLimits]:
-    """The limits of the models that answer these names, where they are known.
+    """Window and output limit of the first target of each name; names without known limits are left out.
 
     `asked`: the target whose server is asked if its window is unknown.
     """

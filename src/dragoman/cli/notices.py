@@ -88,7 +88,7 @@ def list_live_notices(environment: Mapping[str, str]) -> list[GatewayNotice]:
 
 
 def find_loaded_file(url: str, environment: Mapping[str, str]) -> str:
-    """The configuration file of the gateway at this address, by its notice; empty if there is none."""
+    """The configuration file that the notice of the gateway at `url` names; empty without such a notice."""
     for path in find_state_folder(Config(), environment).glob("gateway-*.json"):
         notice = _read(path)
         if notice and notice.url == url and notice.config:

@@ -43,7 +43,7 @@ def use_records(
 
 
 def complete_sessions(context: click.Context, parameter: click.Parameter, start: str) -> list[str]:
-    """The ids of the latest recorded sessions that begin so, for a shell."""
+    """The ids of the latest recorded sessions that begin with `start`, for the completion of a shell."""
     with suppress(DragomanError):
         work = partial(reading.list_sessions, condition=parse_filter(""), limit=COMPLETED)
         found = use_records(context.params.get("path"), work)

@@ -14,6 +14,7 @@
 - `effective`: every key with the value that applies.
 - `find`: the places of the file and of the state folder; the configuration without a file.
 
-Commands call `find_config`. It finds the path and calls `load_file`, which reads every table and raises
-`ConfigError` at the first mistake. A `Config` never changes; a reload builds a new one.
+Commands call `find_config`. It finds the path and calls `load_file`, which reads every table and raises the
+mistakes of all tables together (`ConfigMistakes`; a single one as `ConfigError`). A `Config` never changes; a
+reload builds a new one.
 """

@@ -1,8 +1,8 @@
 """Mistakes and warnings about a configuration file, in the order of its lines.
 
 A reader raises `ConfigError` for one mistake. `collect_mistakes` lets the caller continue with the next
-table, so that one run reports all mistakes. `ConfigWarning` is for
-a part of a file that cannot be used.
+table, so that one run reports all mistakes. `ConfigWarning` is about a part of a file that has no
+effect or cannot work.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

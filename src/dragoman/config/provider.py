@@ -240,7 +240,7 @@ def _merge_matches(models: FactsByModel, model: str) -> dict[str, object]:
 # Bounded, because clients choose the model names.
 @lru_cache(maxsize=MAX_MODELS)
 def _find_matches(patterns: tuple[str, ...], model: str) -> tuple[str, ...]:
-    """The matching patterns in their order, then the name itself if it is among them."""
+    """The patterns that match `model`, in their order. One that is equal to `model` comes last: it wins."""
     matches = [pattern for pattern in patterns if pattern != model and fnmatchcase(model, pattern)]
     return (*matches, model) if model in patterns else tuple(matches)
 

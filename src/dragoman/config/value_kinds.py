@@ -182,7 +182,7 @@ def _read_key(annotation: object) -> ConfigKey | None:
 
 
 def _find_kind(value_type: object) -> Kind:
-    """The kind of a type, or of `X | None`."""
+    """The accepted values of a key whose field has this type. `None` in a union is ignored."""
     arguments = get_args(value_type)
     if NoneType in arguments:
         (value_type,) = (part for part in arguments if part is not NoneType)

@@ -59,11 +59,11 @@ class StreamReader(Protocol):
     def feed(self, data: bytes) -> list[ReplyEvent]: ...
 
     def feed_runs(self, data: bytes) -> ReadEvents:
-        """The same as `feed`, with runs of similar deltas as one value each."""
+        """The events of `feed`, but a run of similar deltas is one `DeltaRun`."""
         ...
 
     def feed_frames(self, frames: Iterable[Frame]) -> list[ReplyEvent]:
-        """The same for frames that need no decoding from bytes, such as those of `explode`."""
+        """The events of frames, such as those of `explode`, which need no decoding from bytes."""
         ...
 
     @property

@@ -41,7 +41,7 @@ class ServerModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fetch(Protocol):
-    """Reads a path of one server as `kind`; None if there is no such answer."""
+    """Requests a path of one server and decodes the JSON of its answer as `kind`; None if that fails."""
 
     def __call__(self, path: str, kind: type[Body], body: object = None) -> Body | None: ...
 

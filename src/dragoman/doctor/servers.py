@@ -174,7 +174,7 @@ def fetch_json(
 
 
 class _RefusedRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect would take the key to another server."""
+    """Follows no redirect: it would send the key to another server."""
 
     def redirect_request(self, *arguments: object, **named: object) -> None:
         return None

@@ -1,7 +1,7 @@
 """`Exchange`: one client request and its reply, end to end.
 
-Until the first content has come, another target can take over and the client does not notice. After that a
-failure is sent to the client in its own dialect.
+Until a target's first output is sent, another target can take over and the client does not notice. After
+that a failure is sent to the client in its own dialect. `UpstreamCall` decides when the output is sent.
 """
 
 import asyncio

@@ -155,7 +155,10 @@ def call_guarded(function: Callable[..., Result], *arguments: object) -> Result:
 def build_function_choice(
     config: Config, rule: Rule, model: str, result: FunctionResult
 ) -> RouteChoice | None:
-    """The choice for what a function returned; None if it returned nothing, or names that do not exist."""
+    """The route choice for the result of a rule's Python function.
+
+    None if the result is empty, has a wrong type, or contains what is no target and no route.
+    """
     names = (result,) if isinstance(result, str) else result or ()
     if not isinstance(names, list | tuple):
         _log.warning("rule %s: the function returned a value of type %s", rule.name, type(result).__name__)

@@ -191,7 +191,7 @@ class ResponseSender:
         self._forget_send()
 
     def _forget_send(self) -> None:
-        """Called at the end of a send. A later send may be waiting for it: then that one is the last."""
+        """Clear `_sending` at the end of the current task, unless a later send has taken its place."""
         if self._sending is asyncio.current_task():
             self._sending = None
 

@@ -1,4 +1,7 @@
-"""Connects exchanges with the sums of their sessions (`accounts.session_limits`)."""
+"""Adds finished exchanges to the totals of their sessions, and refuses requests over a session limit.
+
+The totals and the limits are those of `accounts.session_limits`.
+"""
 
 from functools import partial
 

@@ -136,7 +136,10 @@ class TargetTrial:
         return failure
 
     def _claim(self, race: TrialRace) -> tuple[ExchangeRecord, Watchdog]:
-        """Called at the first content."""
+        """Win the race: cancel the other trials and use the exchange's record and watchdog from now on.
+
+        `UpstreamCall` calls it once, before the target's first output is sent.
+        """
         self.record, self.watchdog = race.grant(self)
         self._race = None
         return self.record, self.watchdog

@@ -1,7 +1,7 @@
 """One call of one target: send the request, read the reply, pass it to the client.
 
-A failure before the first content is raised; until then the client has at most the head and pings. A failure
-after it is sent to the client in its dialect, and returned.
+Output is held until the first content (exceptions: `_receive_first`). A failure before it is raised; until
+then the client has at most the head and pings. A later failure is sent in the client's dialect, and returned.
 """
 
 import asyncio
@@ -239,7 +239,7 @@ class UpstreamCall:
     async def _receive_first(self, pieces: AsyncIterator[bytes], reply: ReplyPipeline) -> None:
         """Read until the first content, a call held for a limited time, the end of the round, or `MAX_HELD`.
 
-        A failure until then is raised and the client does not see it.
+        With `on_refusal` a refusal is no content. A failure until then is raised: the client does not see it.
         """
         size = 0
         try:
@@ -286,7 +286,7 @@ class UpstreamCall:
     async def _send_by_callback(
         self, upstream: PushReply, reply: ReplyPipeline, direct: DirectConnection
     ) -> Output:
-        """The same without a switch to this task per piece: the upstream's connection calls `sink`."""
+        """Send all but the last output, without waking this task: the upstream's connection calls `sink`."""
         watchdog, feed, write = self._watchdog, reply.feed, direct.write
         last: Output = ()
 

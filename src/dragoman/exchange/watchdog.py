@@ -52,7 +52,7 @@ class Watchdog:
         self.received = 0
         #: Something was sent to the client since the last check.
         self.has_sent = False
-        #: The client is slow: a write waits.
+        #: Output is being sent; long if the client is slow. Pings and `send_soon` do not set it.
         self.is_sending = False
         self.started = now
         self.expired = ""
@@ -119,7 +119,10 @@ class Watchdog:
         self._ping = self._abandon = _do_nothing
 
     def check(self, now: float) -> None:
-        """Called at every interval."""
+        """Apply all limits at `now`. Called every `INTERVAL`.
+
+        Calls `tick`, pings or abandons the client, and ends an upstream's reply that is silent or too long.
+        """
         for forked in self.forks:
             forked.check(now)
         if self.tick is not None and not self.is_sending:
@@ -130,7 +133,7 @@ class Watchdog:
             self._received_at = now
         timeouts = self._timeouts
         if timeouts is None or self._hang_up is None or self.expired or self.is_sending:
-            # While the client is slow the upstream is not read, so its silence means nothing.
+            # While something is sent the upstream is not read, so its silence means nothing.
             self._received_at = now
             return
         silence = timeouts.idle if self._received_before else timeouts.first_byte

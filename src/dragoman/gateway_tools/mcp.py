@@ -54,7 +54,7 @@ class McpTool(GatewayTool):
         self._search_above = search_above
 
     def select(self, names: Collection[str]) -> "McpTool":
-        """The tools of those of the servers that have these names. They are the same connections."""
+        """A `McpTool` with only the servers whose names are in `names`. It shares their connections."""
         chosen = {name: server for name, server in self._servers.items() if name in names}
         return McpTool(chosen, self._search_above)
 

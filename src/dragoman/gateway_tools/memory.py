@@ -98,7 +98,7 @@ class ToolMemory:
             key = _build_key(conversation, block)
             before = self._find(f"before {key}", used)
             if before is not None:
-                more, blocks = _split(blocks, before)
+                more, blocks = _insert_rounds(blocks, before)
                 restored += more
             beside = self._find(f"beside {key}", used)
             if beside is not None and isinstance(block, ToolCall):
@@ -147,9 +147,8 @@ def _count_leading_reasoning(blocks: Sequence[AnyBlock]) -> int:
     return next((at for at, block in enumerate(blocks) if type(block) is not Reasoning), len(blocks))
 
 
-def _split(blocks: list[AnyBlock], hidden: HiddenRounds) -> tuple[list[Message], list[AnyBlock]]:
-    """Put the hidden rounds (calls and results that the client never got) back between the blocks of a
-    message.
+def _insert_rounds(blocks: list[AnyBlock], hidden: HiddenRounds) -> tuple[list[Message], list[AnyBlock]]:
+    """Insert the hidden rounds (calls and results that the client never got) after the blocks of a message.
 
     Returns the messages up to the last hidden result, and the reasoning that follows it.
     """
@@ -185,7 +184,7 @@ def _add_results(messages: list[Message], results: dict[str, tuple[ToolResult, .
 
 
 def _measure(pairs: Pairs) -> int:
-    """The characters of calls and results."""
+    """The number of characters in calls and results, plus 200 for each call."""
     size = 0
     for call, result in pairs:
         size += len(call.arguments) + 200

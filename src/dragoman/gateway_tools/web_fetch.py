@@ -32,7 +32,11 @@ _TEXT_TYPES = ("text/", "application/json", "application/xml", "application/xhtm
 
 
 class WebFetchTool(GatewayTool):
-    """Replaces a hosted fetch by a function; also beside the gateway's web search, to read what it found."""
+    """Replaces a hosted fetch by a function.
+
+    With `with_search` the function is also offered beside a hosted search that the gateway replaces, so that
+    the model can read what was found. `always_search`: the gateway replaces the search for every target.
+    """
 
     def __init__(self, settings: WebFetchSettings, *, with_search: bool, always_search: bool = False) -> None:
         self._settings = settings

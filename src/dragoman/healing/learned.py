@@ -78,7 +78,7 @@ class LearnedFact(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name}:{self.item}" if self.item else self.name
 
     def holds(self, address: str, now: float) -> bool:
-        """Whether the fact is still true of the server at this address."""
+        """Whether the fact applies: it was learned at this address and has not expired."""
         return self.address == address and now < self.expires_at
 
 

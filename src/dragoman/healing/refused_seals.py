@@ -1,4 +1,4 @@
-"""The seals that a provider has refused: a vendor's other account, or a changed conversation, made them.
+"""Seals that a provider refused: another account of the vendor made them, or the conversation was changed.
 
 A conversation sends the same seals again with each request. So a refused seal is remembered and not sent to
 the provider again, while seals that the provider makes later are. Only hashes are kept, in memory: after a

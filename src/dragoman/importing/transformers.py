@@ -15,7 +15,10 @@ Convert = Callable[[ConfigDraft, str, str, Table], str]
 
 
 class Transformer(NamedTuple):
-    """What dragoman has instead of a transformer, as documented, and how it is converted."""
+    """A row: what dragoman has instead of a transformer of claude-code-router, and the conversion.
+
+    `equivalent` is the text of the documentation. Without `convert` nothing is converted.
+    """
 
     equivalent: str
     convert: Convert | None = None

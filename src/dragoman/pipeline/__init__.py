@@ -14,12 +14,15 @@ must be known or changed. `build_target_request` makes the request for one targe
 
 `TargetRequest` (target_request) holds the bytes for one target and knows how its reply is read.
 `start_reply` gives the pipeline of a streamed reply, `start_whole_reply` that of a whole one.
-`prepare_reply` builds the former while the upstream works, so that it is ready for the first piece.
+`prepare_reply` builds the former while the request is sent and the upstream works, so that it is ready for
+the first piece.
 
 `ReplyPipeline` (reply) takes pieces of the upstream's reply and gives output for the client's transport.
 `TranslatedReply` reads, changes and writes; `ForwardedReply` (forwarded) passes the upstream's events on and
-reads only what the tally needs. A run of similar deltas is passed and written as one value if no stage must
-see each of them. A text delta that comes alone and looks like the one before takes a short way (express).
+reads only what the tally needs. Most deltas are not parsed as JSON: an `EventTemplate`, the bytes around the
+text of a delta, recognises similar ones. A run of them is read and written as one `DeltaRun` if no stage must
+see each of them. A text delta that comes alone and differs from the one before only in its text takes a short
+way (express).
 Output is a sequence of frames, some of them as runs, or the upstream's own events. The connection of the
 client (`exchange.client.Client`; over HTTP `server/client.py`) encodes it with its transport (transports):
 server-sent events or a JSON array. A whole reply takes the same way: it is exploded into frames and collected

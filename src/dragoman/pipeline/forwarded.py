@@ -3,8 +3,9 @@
 The reply is still read, for its usage, its ending and its first content, but runs of deltas are skipped: the
 dialect recognises a run, and from then on a template recognises similar events without a search. The
 beginning of an event waits for its end: no client can use it earlier, and a reply that breaks off inside an
-event can still be ended properly. The rules of each dialect, and the bytes of an ending, are in its
-`forwarding.py` (`dialects/forwarding.py` has the defaults).
+event can still be ended properly. The rules of each dialect are in its `forwarding.py`
+(`dialects/forwarding.py` has the defaults). The bytes of an ending are in `dialects/forwarded_ending.py`, for
+Responses in its own `forwarded_ending.py`.
 """
 
 from collections.abc import Iterable

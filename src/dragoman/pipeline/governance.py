@@ -142,7 +142,7 @@ def find_governed_target(
 
 
 def govern_request(request: Request, target: GovernedTarget, losses: Losses) -> GovernedRequest:
-    """Fit a request to its target under these settings."""
+    """Apply the governance of `target` to a request, and fit it. Returns what governing the reply needs."""
     chosen = target.choose(request)
     fitted = fit(chosen.request, target.facts, losses)
     tools = find_declared_tools(fitted)

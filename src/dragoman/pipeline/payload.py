@@ -25,7 +25,7 @@ _REASONS: dict[Operation, str] = {
 
 
 class PayloadRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A table of `payload` of a provider or a route: conditions and edits, in the order of the fields."""
+    """One `payload` table of a provider or route. The edits apply in the order `set`, `default`, `remove`."""
 
     models: Annotated[str, Doc("The names of the models; `*` matches any part.")] = "*"
     when_present: Annotated[str, Doc("Only if the request has a value at this path, such as `tools`.")] = ""

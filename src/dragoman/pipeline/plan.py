@@ -264,7 +264,7 @@ class RequestPlan:
         self._samples[form] = sample
 
     def copy(self) -> "RequestPlan":
-        """The same request, which nothing is remembered of."""
+        """A plan of the same request that has read nothing yet, and has no remembered history."""
         copied = RequestPlan(self.metadata, self.body, created=self.created)
         copied.model, copied.stream, copied.hides_usage = self.model, self.stream, self.hides_usage
         return copied

@@ -201,7 +201,10 @@ def begin_reading(split: SplitBody, source: RequestSource, request: Request) -> 
 
 
 def extend_reading(abridged: AbridgedRequest, split: SplitBody, source: RequestSource) -> ReadHistory | None:
-    """What to remember for rules of a request that continues a conversation; None if that is nothing new."""
+    """The remembered history, extended by the complete messages of this request.
+
+    None if there is none of them, or if a later message may change how they are read.
+    """
     paths = ItemPaths(dialect_named(source.dialect).history.conversation)
     reading = abridged.reading
     ends = paths.list_ends(reading.messages, len(split.items))

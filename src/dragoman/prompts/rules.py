@@ -188,7 +188,7 @@ def _compile(pattern: str) -> Any:
 
 
 def _measure(request: Request) -> int:
-    """The characters of the texts and of the tools' descriptions."""
+    """The number of characters in the texts and in the tools' descriptions."""
     texts = (
         block.text for message in request.messages for block in message.blocks if isinstance(block, Text)
     )

@@ -265,7 +265,7 @@ def _read_run(
 ) -> tuple[TextRun, int] | None:
     """The run whose first event begins at `start`, and its length.
 
-    Lines are split and cut. To search for what is between two texts would take longer, because it is long.
+    It splits lines. To search for the bytes between two texts would be slower, because they are long.
     """
     first, last = head.rpartition(b"\n")[2], tail.partition(b"\n")[0]
     at = head.count(b"\n")

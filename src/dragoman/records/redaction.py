@@ -69,8 +69,9 @@ def find_clean_texts(
 ) -> list[bytes] | None:
     """The texts of a stream, joined by their fields; None if there may be a secret.
 
-    What is repeated in runs begins the first event of a run and ends the last one. A secret may be cut by an
-    event of another kind, such as a ping, so all texts of one field are joined.
+    All texts of one field are joined, because an event of another kind, such as a ping, may stand between two
+    halves of a secret. The bytes around the texts of a run are searched once: those before a text in the
+    first event of the run, those after it in the last one.
     """
     texts = parts.list_texts()
     if texts is None:

@@ -139,7 +139,7 @@ class RequestMemory:
                 self._openings.popitem(last=False)
 
     def _check(self, entry: _LastRequest | None) -> _LastRequest | None:
-        """The entry, unless blocks of it were deleted."""
+        """`entry` if all its blocks are still stored, else None."""
         if entry is None or entry.checked == self._deletions:
             return entry
         if not self._has_blocks(dict(_list_blocks(entry.segments))):

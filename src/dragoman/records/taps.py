@@ -196,7 +196,7 @@ class TappedReply:
 
 
 class TappedPushReply(TappedReply):
-    """The same for a reply that calls a sink."""
+    """A `TappedReply` that also has `push_to`, for a reply that has it."""
 
     def __init__(self, reply: UpstreamReply, call: TappedCall, now: Callable[[], float]) -> None:
         super().__init__(reply, call, now)

@@ -68,7 +68,11 @@ _read_item_id = msgspec.json.Decoder(IdentifiedItem).decode
 
 
 class ResponseStore:
-    """`limits` is called at every use, so that a new configuration applies at once."""
+    """Owns the stored responses in the state.
+
+    `limits` returns the current settings. It is called at every use, so that a new configuration applies at
+    once. `clock` returns the date.
+    """
 
     def __init__(
         self, storage: StateStorage, limits: Callable[[], ResponsesSettings], clock: Callable[[], float]

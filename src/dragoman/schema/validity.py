@@ -55,7 +55,11 @@ def _build_validator() -> jsonschema_rs.Draft202012Validator:
 
 
 def _write_in_new_form(node: Schema) -> Schema:
-    """An edit for `edit_schema`."""
+    """An edit for `edit_schema`: write a node of an older draft in the form of draft 2020-12.
+
+    Concerns the names of types, a list as `items`, and the flags `exclusiveMinimum`, `exclusiveMaximum` and
+    `required`.
+    """
     changes: Schema = {}
     removed: set[str] = set()
     if "type" in node and not _is_type(node["type"]):

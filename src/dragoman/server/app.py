@@ -126,7 +126,7 @@ class App:
                 await self._refuse(request, error.failure)
 
     async def drain(self, seconds: float) -> None:
-        """Refuse new exchanges. The open ones get so much time; then they end with an error."""
+        """Refuse new exchanges. Wait at most `seconds` for the open ones; then they end with an error."""
         self.exchanges.is_closing = True
         await self.responses.runs.close()
         await asyncio.gather(self.exchanges.drain(seconds), self.peer_turns.drain(seconds))

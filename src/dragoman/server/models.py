@@ -1,4 +1,4 @@
-"""Answers about models: the list, one model, all routes, and the tokens that a request has for its model."""
+"""Answers about models: the list, one model, all routes, and the estimated token count of a request."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

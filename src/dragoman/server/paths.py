@@ -1,4 +1,4 @@
-"""The endpoints of the gateway by path: those of the dialects' surfaces, and its own."""
+"""The endpoints of the gateway by path: those of each dialect's `http_api`, and its own."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -96,8 +96,8 @@ def find_client_dialect(endpoint: Endpoint, headers: Mapping[str, str]) -> str:
 
 def list_turn_paths() -> list[str]:
     """The path of a turn in each dialect, for messages. An upstream's path is the same as ours."""
-    surfaces = [dialect.http_api for dialect in DIALECTS.values()]
+    http_apis = [dialect.http_api for dialect in DIALECTS.values()]
     return [
         "/".join(("", *filter(None, (each.version, each.build_upstream_path("MODEL", stream=False).path))))
-        for each in surfaces
+        for each in http_apis
     ]

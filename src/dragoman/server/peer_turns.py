@@ -51,7 +51,7 @@ class PeerTurns:
             await self._answer(request, await self._send(forwarded))
 
     async def drain(self, seconds: float) -> None:
-        """Wait for the open replies, at most so long. Then end them: the other gateway gets a failure."""
+        """Wait at most `seconds` for the open replies. Then end them: the other gateway gets a failure."""
         if self._open and seconds > 0:
             await asyncio.wait(tuple(self._open), timeout=seconds)
         for task in tuple(self._open):

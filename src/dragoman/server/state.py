@@ -60,7 +60,7 @@ class OpenExchanges:
             watching.cancel()
 
     async def drain(self, seconds: float) -> None:
-        """Wait for the open exchanges, at most so long. Then stop them: their clients get an error."""
+        """Wait at most `seconds` for the open exchanges. Then stop them: their clients get an error."""
         self.is_closing = True
         if seconds > 0 and await self._wait_until_idle(seconds):
             return

@@ -44,7 +44,8 @@ class LockedFile(NamedTuple):
 class JournalWriter:
     """Appends lines to a file in `folder` whose name matches `pattern`. `clock` returns seconds.
 
-    Subclasses replace the file: all lines before have been written to the database then.
+    A subclass begins a new file when this one is long. It deletes a file when all its lines are in the
+    database.
     """
 
     def __init__(self, folder: Path, pattern: str, clock: Callable[[], float]) -> None:

@@ -145,7 +145,7 @@ class PostgresStorage:
 
     @property
     def is_available(self) -> bool:
-        """Whether the last work found the database."""
+        """Whether the last transaction reached the database. True before the first one."""
         return not self._paused_until
 
     def read_stamp(self) -> None:

@@ -112,7 +112,7 @@ def _format_pairs(fields: Mapping[str, object]) -> str:
 
 @lru_cache(MAX_KINDS)
 def _format_kind(kind: "ExchangeKind") -> str:
-    """The pairs of an exchange that many others have too."""
+    """The `key=value` text of an `ExchangeKind`. Cached, because many exchanges have the same kind."""
     return _format_pairs(kind.list_fields())
 
 

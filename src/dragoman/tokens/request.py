@@ -264,7 +264,7 @@ class _PromptCollector:
         )
 
     def sample(self, offset: int = 0) -> PromptSample:
-        """Samples of the texts, after `offset` other characters.
+        """Take samples of the texts. `offset`: the characters of the prompt before these texts.
 
         A sample begins at each multiple of `DISTANCE`, and ends with its text at the latest.
         """

@@ -2,8 +2,8 @@
 
 Modules and packages:
 
-- `port`: what every kind of upstream offers (`Upstream`, `UpstreamRequest`, `UpstreamReply`), and two
-  optional abilities (`PushReply`, `SessionUpstream`).
+- `port`: what every kind of upstream offers (`Upstream`, `UpstreamRequest`, `UpstreamReply`), and three
+  optional abilities (`PushReply`, `SessionUpstream`, `EarlyUpstream`).
 - `registry`: finds the package of a kind. `build_upstream` builds the upstream of a configured provider.
 - `http`: providers that are called over HTTP/1.1. The kind of every dialect that is no local program.
 - `embedded`: a deterministic model inside this process, for trying and testing.

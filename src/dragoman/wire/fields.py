@@ -314,12 +314,12 @@ class Fields:
         return fields
 
     def child(self, value: Json, name: str, index: int = -1) -> "Fields":
-        """An object that came from `raw` or a list, with its path inside this one."""
+        """`Fields` for an object taken with `raw` or from a list. Its path continues this object's path."""
         path = f"{self.path}.{name}" if self.path else name
         return Fields(value, path if index < 0 else f"{path}[{index}]", self._blame)
 
     def children(self, values: list[Json], name: str) -> "list[Fields]":
-        """The objects of an array that came from `raw`, with their paths inside this one."""
+        """`Fields` for each object of an array taken with `raw`. Their paths continue this object's path."""
         path = f"{self.path}.{name}" if self.path else name
         blame = self._blame
         items = enumerate(values, find_first_index(values))

@@ -96,7 +96,7 @@ class JsonPrefix:
         self._escape = ""
 
     def copy(self) -> "JsonPrefix":
-        """A prefix of its own with the same text so far."""
+        """An independent copy of this checker, in the same state."""
         copied = JsonPrefix()
         copied.is_broken, copied.kind, copied._state = self.is_broken, self.kind, self._state
         copied._stack, copied._escape = [*self._stack], self._escape

@@ -33,7 +33,7 @@ PATHS = {
 
 
 def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
-    """Read a client's body and empty it."""
+    """Read a decoded body into a `Request`. The fields of `body` are removed as they are read."""
     fields = Fields(body)
     flags: list[str] = []
     paths = dict(PATHS)

@@ -272,7 +272,7 @@ def _build_call(fields: Fields, call: CallFormat) -> ToolCall:
 
 
 def _drop_constants(fields: Fields, call: CallFormat) -> None:
-    """Drop the members that every item of the kind has."""
+    """Remove members that have the same value in every item of this kind, so that they are no extras."""
     rest = fields.rest()
     for name, value in call.constants.items():
         if name in rest and rest[name] == value:

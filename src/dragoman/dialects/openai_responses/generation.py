@@ -1,7 +1,7 @@
 """Reads and writes the settings `reasoning` and `text`.
 
-An item of the input can change the effort. The settings then hold the changed effort, and the extras hold the
-effort of the body, for this dialect.
+An item of the input can change the effort. The settings of the hub then have the changed effort. The effort
+of the body is kept in the extras, so that the writer of this dialect writes the body unchanged.
 """
 
 from typing import Literal

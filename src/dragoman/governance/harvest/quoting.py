@@ -170,14 +170,15 @@ class QuoteTracker:
 
     @property
     def is_enclosed(self) -> bool:
-        """Whether a fence or markup is open. A run of backticks may still grow after this question."""
+        """Whether a fence or markup is open. Changes nothing: a run of backticks may still grow."""
         return self._fence is not None or self._markup.is_open
 
     @property
     def is_in_quotation(self) -> bool:
         """Whether this place is in a quotation that spans lines: a code fence, or markup.
 
-        Ends a run of backticks.
+        Changes the state: a run of backticks counts as complete from now on. So ask only where it cannot grow
+        any more; elsewhere ask `is_enclosed`.
         """
         self._end_run()
         return self.is_enclosed or self._opening is not None

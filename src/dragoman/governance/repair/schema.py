@@ -97,7 +97,7 @@ class Nesting:
         self._braces += bracket == "{"
 
     def leave(self) -> str:
-        """Close the innermost bracket and return its closing one."""
+        """Leave the innermost object or array. Returns its closing bracket."""
         self.keys.pop()
         bracket = self.brackets.pop()
         self._braces -= bracket == "{"

@@ -319,7 +319,7 @@ class ClaudeSession:
         self.waiting.clear()
 
     def repeat_calls(self, conversation: Conversation, *, one_at_a_time: bool) -> bytes:
-        """Write a reply that requests the missing results again: all, or the next one."""
+        """Write a reply that repeats the calls whose results are missing, or only the first of them."""
         calls = list(self.waiting.values())[: 1 if one_at_a_time else None]
         self._set_history("parked", extend_history(conversation, [call.block for call in calls]))
         return write_calls(calls, self.settings.model, f"msg_{uuid4().hex[:24]}")

@@ -47,7 +47,7 @@ class SessionCounters(msgspec.Struct, kw_only=True):
 
 
 class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a new session is started for. `session` is the id that it had before, if any."""
+    """What a new session is started with. `session` is the id that it had before, if any."""
 
     settings: ProcessSettings
     tools: ToolSet

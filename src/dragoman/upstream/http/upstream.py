@@ -1,6 +1,8 @@
 """`HttpUpstream`: one provider that is called over HTTP.
 
-The request body is released as soon as it is sent, because a stream may stay open for an hour.
+`send` applies the provider's timeouts `connect` and `first_byte` up to the head of the reply. From there on
+the exchange's `Watchdog` watches it. A request on an idle connection that the server has just closed is sent
+again on another one. The request body is released as soon as it is sent: a stream may stay open for an hour.
 """
 
 import asyncio
