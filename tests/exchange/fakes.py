@@ -68,10 +68,13 @@ class ScriptedAnswer:
         self.headers = script.headers
         self.is_read_to_end = False
         self.closed_at: float | None = None
-        self._iterator = self._run()
+        self._is_taken = False
 
     def pieces(self) -> AsyncIterator[bytes]:
-        return self._iterator
+        # A real reply may keep its decoder in the iterator.
+        assert not self._is_taken, "the pieces of a reply are taken once"
+        self._is_taken = True
+        return self._run()
 
     async def _run(self) -> AsyncIterator[bytes]:
         for piece in self.script.pieces:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import zlib
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ from dragoman.config.find import identify_config
 from dragoman.config.settings import Secret, ServerSettings
 from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import config_for, running
-from tests.upstream.byte_server import LAST_CHUNK, ByteServer, chunk, reply, run, stream_head
+from tests.upstream.byte_server import LAST_CHUNK, Action, ByteServer, Pause, chunk, reply, run, stream_head
 
 HELLO: dict[str, object] = {
     "model": "any",
@@ -347,6 +348,33 @@ def test_a_streamed_turn_goes_through_with_both_sides_keys_kept_apart() -> None:
             assert received["authorization"] == "Bearer sk-upstream-key"
             assert {"cookie", "x-stainless-os"}.isdisjoint(received)
             assert "sk-upstream-key" not in str(got.headers)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_the_rest_of_a_compressed_stream_comes_after_its_first_content(path: str) -> None:
+    packer = zlib.compressobj(wbits=31)
+    packed = [packer.compress(piece) + packer.flush(zlib.Z_SYNC_FLUSH) for piece in CHAT_STREAM]
+    packed[-1] += packer.flush()
+
+    async def scenario() -> None:
+        bodies = []
+        for encoding, pieces in (("identity", CHAT_STREAM), ("gzip", packed)):
+            first, *rest = [chunk(b"".join(pieces[:2])), *map(chunk, pieces[2:])]
+            has_begun = asyncio.Event()
+            asyncio.get_running_loop().call_later(0.1, has_begun.set)
+            script: list[Action] = [
+                stream_head(f"content-encoding: {encoding}"),
+                first,
+                Pause(has_begun),
+                *rest,
+                LAST_CHUNK,
+            ]
+            async with ByteServer(script) as upstream, running(config_for(upstream.url)) as gateway:
+                bodies.append((await gateway.ask("POST", path, {**HELLO, "stream": True})).body)
+        assert bodies[1] == bodies[0]
+        assert b" day" in bodies[0]
 
     run(scenario)
 

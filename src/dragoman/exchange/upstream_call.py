@@ -209,12 +209,11 @@ class UpstreamCall:
         if self._target_request.needs_next_round and not reply.tally.has_content:
             await self._read_to_end(pieces)
             return None
-        held = self._take_held()
-        if reply.is_round_over:
-            await self._finish(join_output(held), reply, pieces)
-        else:
-            await self._sender.send(join_output(held))
-            await self._send_rest(upstream, reply)
+        output = join_output(self._take_held())
+        if not reply.is_round_over:
+            await self._sender.send(output)
+            output = await self._send_rest(upstream, pieces, reply)
+        await self._finish(output, reply, pieces)
         return self._record.broken
 
     def _take_held(self) -> list[Output]:
@@ -259,18 +258,17 @@ class UpstreamCall:
         if failure is not None:
             raise UpstreamFailed(self._redact(failure))
 
-    async def _send_rest(self, upstream: UpstreamReply, reply: ReplyPipeline) -> None:
-        """Send the rest of the stream: each piece of the upstream is written at once."""
+    async def _send_rest(
+        self, upstream: UpstreamReply, pieces: AsyncIterator[bytes], reply: ReplyPipeline
+    ) -> Output:
+        """Send the rest of the stream, each piece at once. Return the last output instead of sending it."""
         direct = self._sender.direct
-        output: Output
         try:
             if direct is not None and isinstance(upstream, PushReply):
-                output = await self._send_by_callback(upstream, reply, direct)
-            else:
-                output = await self._send_by_iteration(upstream.pieces(), reply)
+                return await self._send_by_callback(upstream, reply, direct)
+            return await self._send_by_iteration(pieces, reply)
         except UpstreamFailed as error:
-            output = reply.fail(ReplyFailed("truncated", self._find_cause(error)))
-        await self._finish(output, reply, upstream.pieces())
+            return reply.fail(ReplyFailed("truncated", self._find_cause(error)))
 
     async def _send_by_iteration(self, pieces: AsyncIterator[bytes], reply: ReplyPipeline) -> Output:
         """Read the pieces in this task. Send every output except the last, which is returned."""

@@ -41,7 +41,10 @@ class UpstreamReply(Protocol):
     headers: Mapping[str, str]
 
     def pieces(self) -> AsyncIterator[bytes]:
-        """Iterate over the rest of the body. Raises `UpstreamFailed` if the reply breaks off."""
+        """Iterate over the body. Called once per reply: the iterator may hold the state of a decoder.
+
+        Raises `UpstreamFailed` if the reply breaks off.
+        """
         ...
 
     def close(self) -> None:
