@@ -79,7 +79,7 @@ def test_what_is_known_of_models_is_kept() -> None:
     )
     prices = find_prices(CONFIG, TargetName("ollama", "qwen3-coder:30b"))
     assert prices is not None
-    assert (prices.rates.input, prices.rates.output) == (0.1, 0.4)
+    assert (prices.per_token.input, prices.per_token.output) == (0.1, 0.4)
 
 
 def test_secrets_become_variables_and_stand_nowhere() -> None:

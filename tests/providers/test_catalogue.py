@@ -60,7 +60,7 @@ CONFIG = load("[providers.anthropic]\n[providers.ollama]\n", "dragoman.toml", {"
 def test_the_prices_of_a_target_are_those_of_its_model() -> None:
     found = find_prices(CONFIG, TargetName("anthropic", "claude-haiku-4-5-20251001"))
     assert found is not None
-    assert (found.rates.input, found.rates.output, found.rates.cache_read) == (1.0, 5.0, 0.1)
+    assert (found.per_token.input, found.per_token.output, found.per_token.cache_read) == (1.0, 5.0, 0.1)
 
 
 def test_an_unknown_target_has_no_prices() -> None:

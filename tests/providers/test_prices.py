@@ -59,7 +59,7 @@ def test_a_fraction_of_a_micro_dollar_counts_as_a_whole_one_once() -> None:
 def test_what_is_not_known_is_not_taken_for_free() -> None:
     assert read_prices(Facts(price_output=15.0)) is None
     assert read_prices(Facts(price_input=3.0)) is None
-    assert prices(price_input=0.0, price_output=0.0).rates.input == 0
+    assert prices(price_input=0.0, price_output=0.0).per_token.input == 0
 
 
 counts = st.integers(0, 10**9)

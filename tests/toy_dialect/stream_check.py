@@ -1,7 +1,7 @@
 """Checks a stream against the grammar of the toy API."""
 
 from dragoman.dialects.interfaces import Violation
-from dragoman.dialects.stream_checker import FieldRules, StreamChecker, fields, one_of
+from dragoman.dialects.stream_check_toolkit import FieldRules, StreamChecker, fields, one_of
 
 _PAYLOADS: dict[str, FieldRules] = {
     "begin": {"begin": fields("id model", "name")},

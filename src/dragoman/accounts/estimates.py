@@ -13,7 +13,7 @@ from dragoman.config.model_facts import find_prices
 from dragoman.config.provider import TargetName
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.usage import Usage
-from dragoman.providers.prices import Prices, Rates, compute_cost
+from dragoman.providers.prices import Prices, TokenPrices, compute_cost
 
 #: Output tokens that are reserved if the request sets no maximum.
 DEFAULT_OUTPUT = 4096
@@ -35,7 +35,7 @@ MAX_PRICED_TARGETS = 1000
 #: The last field of `Usage` is no count.
 _COUNTS = Usage.__struct_fields__[:-1]
 _NO_USAGE = Usage()
-_FREE = Prices(rates=Rates(input=0, output=0, cache_read=0, cache_write=0, cache_write_long=0))
+_FREE = Prices(per_token=TokenPrices(input=0, output=0, cache_read=0, cache_write=0, cache_write_long=0))
 
 
 class OtherCall(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@
 - `pings`: the bytes that keep a stream open. `rate_limits`: rate-limit headers and their translation.
 - `errors`: reads the errors of upstreams, by tables of each dialect. `request_rules`: what vendors refuse.
 - `openai_errors`, `openai_rate_limits`, `openai_logprobs`: what both OpenAI APIs share.
-- `stream_checker`: the toolkit of the stream checkers. `search_options`: options of hosted web search.
+- `stream_check_toolkit`: the toolkit of the stream checkers. `search_options`: options of hosted web search.
 
 Every dialect package has the modules `request_reader`, `request_writer`, `stream_reader`, `stream_writer`,
 `reply`, `errors`, `stream_check`, `http_api`, `forwarding`. The same part of an API has the same module

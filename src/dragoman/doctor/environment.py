@@ -20,8 +20,8 @@ from dragoman.server.run import bind
 from dragoman.storage.database import FILE_NAME
 from dragoman.telemetry.redaction import Redactor
 from dragoman.upstream.http.upstream import HttpUpstream
+from dragoman.upstream.kinds import check_program
 from dragoman.upstream.port import Upstream, UpstreamRequest
-from dragoman.upstream.registry import check_program
 
 #: Seconds for the answer of a provider.
 PROVIDER_TIMEOUT = 15.0

@@ -18,8 +18,8 @@ from dragoman.doctor.findings import Examination, Facts, Finding, State
 from dragoman.doctor.probe_types import GOVERNANCE, Probe, ProbeOutcome, Remedy, report_refusal
 from dragoman.doctor.probes import PROBES
 from dragoman.hub.errors import Failure, FailureKind
+from dragoman.upstream.kinds import build_upstream
 from dragoman.upstream.port import Upstream
-from dragoman.upstream.registry import build_upstream
 
 #: Tokens. Enough for every probe with its remedies, if the answers are short.
 BUDGET = 40_000

@@ -30,8 +30,8 @@ from dragoman.routing.balancing import LoadBalancer
 from dragoman.routing.health import TargetHealth
 from dragoman.storage.port import StateStorage
 from dragoman.storage.sqlite import SqliteStorage
+from dragoman.upstream.kinds import build_upstream
 from dragoman.upstream.port import Upstream
-from dragoman.upstream.registry import build_upstream
 
 _random = SystemRandom()
 

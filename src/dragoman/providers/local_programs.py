@@ -1,6 +1,6 @@
 """Lists the kinds of upstreams that are programs on this machine and not HTTP servers.
 
-A new kind is one row here and one package of the same name in `upstream` (`upstream.registry` describes it).
+A new kind is one row here and one package of the same name in `upstream` (`upstream.kinds` describes it).
 Every other package reads the fields of the row, and none compares a provider with the name of a program.
 """
 

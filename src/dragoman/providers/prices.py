@@ -13,7 +13,7 @@ from dragoman.providers.facts import Facts
 _FRACTIONS = 1_000_000
 
 
-class Rates(msgspec.Struct, frozen=True, kw_only=True):
+class TokenPrices(msgspec.Struct, frozen=True, kw_only=True):
     """Micro-dollars per token, by kind of token."""
 
     input: float
@@ -25,24 +25,24 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True):
-    """The prices of a model. Prompts of more than `long_prompt` tokens have `long_rates`; 0: none have."""
+    """The prices of a model. Prompts of more than `long_prompt` tokens have `long_per_token`; 0: none do."""
 
-    rates: Rates
+    per_token: TokenPrices
     long_prompt: int = 0
-    long_rates: Rates | None = None
+    long_per_token: TokenPrices | None = None
 
-    def for_prompt(self, tokens: int) -> Rates:
-        """The rates of a request whose prompt has this many tokens."""
-        if self.long_rates is not None and 0 < self.long_prompt < tokens:
-            return self.long_rates
-        return self.rates
+    def for_prompt(self, tokens: int) -> TokenPrices:
+        """The token prices of a request whose prompt has this many tokens."""
+        if self.long_per_token is not None and 0 < self.long_prompt < tokens:
+            return self.long_per_token
+        return self.per_token
 
 
 def read_prices(facts: Facts) -> Prices | None:
     """The prices among the facts; None unless both the prompt's and the answer's are known."""
     if facts.price_input is None or facts.price_output is None:
         return None
-    rates = _build_rates(
+    per_token = _build_token_prices(
         facts.price_input,
         facts.price_output,
         facts.price_cache_read,
@@ -50,40 +50,40 @@ def read_prices(facts: Facts) -> Prices | None:
         facts.price_cache_write_long,
     )
     if not facts.long_prompt:
-        return Prices(rates=rates)
-    long_rates = _build_rates(
-        _or_default(facts.long_price_input, rates.input),
-        _or_default(facts.long_price_output, rates.output),
+        return Prices(per_token=per_token)
+    long_per_token = _build_token_prices(
+        _or_default(facts.long_price_input, per_token.input),
+        _or_default(facts.long_price_output, per_token.output),
         facts.long_price_cache_read,
         facts.long_price_cache_write,
         facts.long_price_cache_write_long,
     )
-    return Prices(rates=rates, long_prompt=facts.long_prompt, long_rates=long_rates)
+    return Prices(per_token=per_token, long_prompt=facts.long_prompt, long_per_token=long_per_token)
 
 
 def compute_cost(prices: Prices, usage: Usage) -> int:
     """The cost of this usage in micro-dollars. A count that the upstream did not report is 0."""
     prompt = (usage.input or 0) + (usage.tool_input or 0)
-    rates = prices.for_prompt(prompt)
+    per_token = prices.for_prompt(prompt)
     read, written = usage.cache_read or 0, usage.cache_write or 0
     # Some upstreams report the long-lived part without the whole.
     long_lived = min(usage.cache_write_long or 0, written)
     parts = (
-        (max(0, prompt - read - written), rates.input),
-        (read, rates.cache_read),
-        (written - long_lived, rates.cache_write),
-        (long_lived, rates.cache_write_long),
-        (usage.output or 0, rates.output),
+        (max(0, prompt - read - written), per_token.input),
+        (read, per_token.cache_read),
+        (written - long_lived, per_token.cache_write),
+        (long_lived, per_token.cache_write_long),
+        (usage.output or 0, per_token.output),
     )
-    total = sum(tokens * round(rate * _FRACTIONS) for tokens, rate in parts)
+    total = sum(tokens * round(price * _FRACTIONS) for tokens, price in parts)
     return -(-total // _FRACTIONS)
 
 
-def _build_rates(
+def _build_token_prices(
     prompt: float, answer: float, read: float | None, write: float | None, write_long: float | None
-) -> Rates:
+) -> TokenPrices:
     write = _or_default(write, prompt)
-    return Rates(
+    return TokenPrices(
         input=prompt,
         output=answer,
         cache_read=_or_default(read, prompt),

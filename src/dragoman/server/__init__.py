@@ -24,7 +24,7 @@ Modules
   providers report.
 - `key_usage`: the usage of the client's own key.
 - `session_usage`: the usage of a session, for status lines.
-- `telemetry`: receives the telemetry of agents.
+- `agent_telemetry`: receives the telemetry of agents.
 - `sign_in`: OAuth by device code, and its page. `managed_settings`: settings for Claude Code.
 - `responses_api`: the endpoints of the Responses API.
 - `overview_api`, `records_api`: endpoints of the admin API. `web_page`: serves the files of `page/`.

@@ -27,6 +27,7 @@ from dragoman.records.store import find_records_file
 from dragoman.server.access import authenticate, check_origin
 from dragoman.server.admin import ENDPOINTS, handle_admin
 from dragoman.server.admin_endpoint import AdminEndpoint
+from dragoman.server.agent_telemetry import receive_telemetry
 from dragoman.server.client import NO_STORE, Scope, Send
 from dragoman.server.key_usage import build_usage_body
 from dragoman.server.managed_settings import respond_settings
@@ -42,7 +43,6 @@ from dragoman.server.session_usage import build_session_body
 from dragoman.server.siblings import Siblings
 from dragoman.server.sign_in import SignInEndpoints
 from dragoman.server.state import OpenExchanges, ServerState
-from dragoman.server.telemetry import receive_telemetry
 from dragoman.server.web_page import serve_page, wants_page
 from dragoman.storage.database import FILE_NAME
 from dragoman.telemetry.log import log_exchange, log_refusal

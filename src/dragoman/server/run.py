@@ -27,7 +27,7 @@ from dragoman.server.siblings import Siblings
 from dragoman.storage.port import StateStorage
 from dragoman.telemetry.log import log_closing, set_up_logging
 from dragoman.telemetry.spans import build_tracer
-from dragoman.upstream.registry import remove_leftovers
+from dragoman.upstream.kinds import remove_leftovers
 
 BACKLOG = 4096
 #: Seconds that an idle connection stays open.

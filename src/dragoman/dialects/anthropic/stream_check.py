@@ -3,7 +3,7 @@
 import re
 
 from dragoman.dialects.interfaces import Json, Violation
-from dragoman.dialects.stream_checker import Exactly, FieldRules, StreamChecker, fields, one_of
+from dragoman.dialects.stream_check_toolkit import Exactly, FieldRules, StreamChecker, fields, one_of
 from dragoman.hub.errors import DragomanError
 from dragoman.wire.fields import decode
 

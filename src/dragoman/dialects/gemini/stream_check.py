@@ -7,7 +7,14 @@ the last may be an error. Nothing follows the finish reason.
 import re
 
 from dragoman.dialects.interfaces import Json, Violation
-from dragoman.dialects.stream_checker import Exactly, FieldRule, FieldRules, StreamChecker, fields, one_of
+from dragoman.dialects.stream_check_toolkit import (
+    Exactly,
+    FieldRule,
+    FieldRules,
+    StreamChecker,
+    fields,
+    one_of,
+)
 
 _REASONS = one_of(
     "STOP MAX_TOKENS SAFETY RECITATION LANGUAGE OTHER BLOCKLIST PROHIBITED_CONTENT SPII NO_IMAGE IMAGE_SAFETY"

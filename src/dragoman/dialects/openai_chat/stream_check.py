@@ -6,7 +6,7 @@ A stream is chunks, then possibly a chunk with the usage, then `[DONE]`. Or it e
 import msgspec
 
 from dragoman.dialects.interfaces import Json, Violation
-from dragoman.dialects.stream_checker import Exactly, FieldRules, StreamChecker, fields, one_of
+from dragoman.dialects.stream_check_toolkit import Exactly, FieldRules, StreamChecker, fields, one_of
 
 _CONSTANTS: FieldRules = {"id": "name", "created": "count", "model": "text"}
 _CHUNK: FieldRules = {"object": Exactly("chat.completion.chunk"), **_CONSTANTS, "choices": "list"}

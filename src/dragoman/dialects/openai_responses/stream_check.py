@@ -5,7 +5,7 @@ import re
 import msgspec
 
 from dragoman.dialects.interfaces import Json, Violation
-from dragoman.dialects.stream_checker import Exactly, FieldRules, StreamChecker, fields, one_of
+from dragoman.dialects.stream_check_toolkit import Exactly, FieldRules, StreamChecker, fields, one_of
 
 _MOVES = {
     "NEW": {"start": "STARTED"},

@@ -269,7 +269,7 @@ def _write_thinking_arguments(body: Json) -> tuple[str, ...]:
 def build_upstream(
     provider: Provider, state: Path, waiting_calls: WaitingCalls | None = None
 ) -> ClaudeCodeUpstream:
-    """See `upstream.registry`."""
+    """See `upstream.kinds`."""
     return ClaudeCodeUpstream(provider, state, waiting_calls)
 
 

@@ -152,5 +152,5 @@ def _write_usage(answer: EmbeddedAnswer) -> dict[str, int]:
 def build_upstream(
     provider: Provider, state: Path, waiting_calls: WaitingCalls | None = None
 ) -> EmbeddedUpstream:
-    """See `upstream.registry`."""
+    """See `upstream.kinds`."""
     return EmbeddedUpstream()

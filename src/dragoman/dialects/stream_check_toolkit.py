@@ -1,7 +1,7 @@
 """The toolkit of the stream checkers: tables of fields and of transitions, and a class that applies them.
 
-Each dialect's `check.py` is written from the API's documentation with these tools alone. It shares nothing
-with our stream reader and stream writer, so that a mistake in them cannot hide in the checker.
+Each dialect's `stream_check.py` is written from the API's documentation with these tools alone. It shares
+nothing with our stream reader and stream writer, so that a mistake in them cannot hide in the checker.
 """
 
 import re

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from dragoman.accounts.activity import ActivityCounts, read_activity
-from dragoman.server.telemetry import MAX_BODY
+from dragoman.server.agent_telemetry import MAX_BODY
 from tests.server.keyholder import KeyHolder
 from tests.server.running import config_for, running
 from tests.upstream.byte_server import run
