@@ -15,7 +15,7 @@ DAY = 86_400
 HOURS_KEPT = 35 * DAY
 DAYS_KEPT = 400 * DAY
 SPENDING_KEPT = 70 * DAY
-#: Seconds for which the ids of written batches are kept. An outbox may wait so long for its gateway.
+#: Seconds for which the ids of written batches are kept. An outbox may wait this long for its gateway.
 BATCHES_KEPT = 35 * DAY
 #: Different usage keys within one hour.
 MAX_USAGE_KEYS = 1000

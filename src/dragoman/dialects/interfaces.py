@@ -59,7 +59,7 @@ class StreamReader(Protocol):
     def feed(self, data: bytes) -> list[ReplyEvent]: ...
 
     def feed_runs(self, data: bytes) -> ReadEvents:
-        """The events of `feed`, but a run of similar deltas is one `DeltaRun`."""
+        """The events of `feed`. A run of similar deltas may be one `DeltaRun`."""
         ...
 
     def feed_frames(self, frames: Iterable[Frame]) -> list[ReplyEvent]:

@@ -35,7 +35,7 @@ FieldRules: TypeAlias = Mapping[str, FieldRule]
 
 
 def fields(names: str, rule: FieldRule) -> dict[str, FieldRule]:
-    """The same rule for several fields; the names are separated by spaces."""
+    """One rule for several fields. `names` are separated by spaces."""
     return dict.fromkeys(names.split(), rule)
 
 

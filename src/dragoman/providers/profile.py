@@ -51,14 +51,14 @@ class Profile:
         self.variants: dict[tuple[str, ...], Profile] = {}
 
     def without(self, *features: str) -> "Profile":
-        """The same model with these facts false. It is built once."""
+        """The profile of this model with these facts false. It is built once."""
         variant = self.variants.get(features)
         if variant is None:
             variant = self.variants[features] = self.with_facts(**dict.fromkeys(features, False))
         return variant
 
     def with_facts(self, **facts: object) -> "Profile":
-        """The same model with these facts in addition; a stated fact of the same name is replaced."""
+        """The profile of this model with more facts; a stated fact of the same name is replaced."""
         stated = {**self.stated, **facts}
         return Profile(dialect=self.dialect, provider=self.provider, model=self.model, **stated)
 

@@ -213,7 +213,7 @@ def cut_request(data: bytes) -> list[int]:
 
 
 def join_segments(segments: list[Segment]) -> list[Segment]:
-    """The same segments, as one list if they are many: a request then has few references."""
+    """The segments; if they are many, as parts of one segment, so that a request has few references."""
     if len(segments) <= MAX_ENDS:
         return segments
     return [Segment(b"".join([segment.raw for segment in segments]), parts=segments)]

@@ -63,7 +63,7 @@ class ReplayingApp:
             await _send_turn(request, turn)
 
     def _redirect(self, scope: Scope, request: HttpRequest, body: bytes) -> tuple[Scope, Receive]:
-        """The same request for the live model, with a body that was received already."""
+        """The request with the live model's name. Its body was received already; `Receive` gives it again."""
         endpoint = request.endpoint
         if endpoint is not None and endpoint.model:
             path = scope["path"].replace(endpoint.model, self._model)

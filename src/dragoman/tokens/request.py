@@ -56,7 +56,7 @@ KNOWN_TOOL = 300
 #: The length of the samples for `estimate_from_samples`, and the distance of their beginnings.
 SAMPLE = 32
 DISTANCE = 512
-#: A prompt with at most so many characters counts whole.
+#: Characters. A prompt of at most this length is counted whole, without samples.
 SMALL_PROMPT = 4_096
 
 SYSTEM_ROLES = ("system", "developer")

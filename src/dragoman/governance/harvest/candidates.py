@@ -240,7 +240,7 @@ class _ReaderRun:
 
 
 def _require_line_end(cursor: TextCursor, reading: Reading, followers: tuple[str, ...]) -> Reading:
-    """The same reading, refused if the calls have text behind them on their line.
+    """The result of `reading`; None if text stands behind the calls on their line.
 
     A call inside a sentence is a quotation. End tokens, closing tags and other markers may follow.
     """

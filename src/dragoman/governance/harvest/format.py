@@ -86,8 +86,9 @@ class Opener(msgspec.Struct, frozen=True):
 
     `inline`: text may stand before it on its line, as in the family's chat template. `text_behind`: text may
     stand behind its calls on their line; then none may stand before.
-    `inside`: the reader begins so many characters after the marker's beginning. `auto`: `auto` looks for it
-    too. `frames`: it opens other things besides calls, so that it counts even without declared tools.
+    `inside`: how many characters after the beginning of the marker the reader begins; None: after all of it.
+    `auto`: `auto` looks for it too. `frames`: it opens other things besides calls, so that it counts even
+    without declared tools.
     """
 
     marker: str
