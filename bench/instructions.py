@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from bench.payloads import anthropic_stream, chat_stream, grow_session, responses_session
-from dragoman.config.model import Config, Route
+from dragoman.config.config import Config, Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.rules import Rule
 from dragoman.config.settings import RecordLevel, RecordSettings

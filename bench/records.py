@@ -20,7 +20,7 @@ import msgspec
 
 from bench.instructions import LONG, SHORT, run_turns
 from bench.payloads import agent_request, chat_stream, text_of
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.settings import RecordLevel, RecordSettings
 from dragoman.exchange.client import DirectConnection

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from dragoman import StreamTranslator, translate_error, translate_reply, translate_request
+from dragoman.config.config import Config, Route
 from dragoman.config.load import load
-from dragoman.config.model import Config, Route
 from dragoman.config.provider import TargetName
 from dragoman.config.settings import Secret, ServerSettings
 from dragoman.dialects.interfaces import Json, UpstreamContext

@@ -2,7 +2,7 @@
 
     python -m tools.config_docs [--check]
 
-The tables derive from `config.model.list_tables`, `providers` and `importing.transformers`. With
+The tables derive from `config.config.list_tables`, `providers` and `importing.transformers`. With
 `--check` nothing is written, and the exit code is 1 if a page is out of date.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.config.model import KeyTable, list_tables
+from dragoman.config.config import KeyTable, list_tables
 from dragoman.importing.transformers import TRANSFORMERS
 from dragoman.providers.dialect_facts import DIALECT_FACTS
 from dragoman.providers.facts import PERMISSIVE, Facts, list_changes

@@ -18,8 +18,8 @@ from dragoman.cli.agents import (
 )
 from dragoman.cli.connection import build_access, gateway_url
 from dragoman.cli.gemini_home import build_gemini_home, build_gemini_settings, keep_gemini_files
+from dragoman.config.config import Config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.config.settings import Secret, ServerSettings
 from dragoman.hub.errors import ConfigError
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from dragoman.cli.connection import RunningGateway, find_running
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.settings import ServerSettings
 from tests.cli.run_command import dragoman, environment
 from tests.doctor.local_servers import ollama

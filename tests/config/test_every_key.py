@@ -7,8 +7,8 @@ import msgspec
 import pytest
 import tomlkit
 
+from dragoman.config.config import Config, KeyTable, list_tables
 from dragoman.config.load import load
-from dragoman.config.model import Config, KeyTable, list_tables
 from dragoman.config.provider import TargetName
 from dragoman.config.rules import RuleConditions
 from dragoman.config.settings import ClaudeCodeSessions, Secret, Timeouts

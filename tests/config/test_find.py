@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.config.config import Config
 from dragoman.config.find import EMBEDDED, find_config, find_state_folder, list_config_places
-from dragoman.config.model import Config
 from dragoman.config.settings import ServerSettings
 from dragoman.hub.errors import ConfigError
 

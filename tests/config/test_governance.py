@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from dragoman.config.config import Config
 from dragoman.config.find import find_config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.governance.settings import Governance, read_governance
 from dragoman.hub.errors import ConfigError
 from dragoman.providers.presets import load_presets

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from dragoman.config.config import list_tables
 from dragoman.config.load import load
-from dragoman.config.model import list_tables
 from dragoman.config.provider import list_dialects
 from dragoman.config.value_kinds import Kind, read_keys
 from dragoman.providers.facts import Facts

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.config.config import Config
 from dragoman.config.load import load, load_file
-from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import ConfigError
 

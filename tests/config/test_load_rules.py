@@ -2,8 +2,8 @@
 
 import pytest
 
+from dragoman.config.config import Config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.config.rules import PRESETS
 from dragoman.hub.errors import ConfigError
 

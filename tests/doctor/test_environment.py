@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.config.config import Config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.doctor.environment import check_environment
 from dragoman.doctor.findings import Finding
 from dragoman.storage.database import FILE_NAME

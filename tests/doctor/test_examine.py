@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from dragoman.config.config import Config
 from dragoman.config.find import EMBEDDED, build_embedded_config
-from dragoman.config.model import Config
 from dragoman.config.provider import FactLayer, Provider, TargetName
 from dragoman.doctor.examine import examine
 from dragoman.doctor.findings import Examination, Finding, State

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import Provider
 from dragoman.config.settings import ClaudeCodeSessions, Secret
 from dragoman.doctor.environment import check_providers

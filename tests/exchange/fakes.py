@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from dragoman.accounts.keys import ANONYMOUS, Caller
-from dragoman.config.model import Config, Route
+from dragoman.config.config import Config, Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.settings import Secret, ServerSettings, Timeouts
 from dragoman.exchange.client import DirectConnection

@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, Route
+from dragoman.config.config import Config, Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.settings import Secret
 from dragoman.exchange.config_snapshot import ConfigSnapshot, ProviderHandle

@@ -13,7 +13,7 @@ from dragoman.accounts.keys import Caller
 from dragoman.accounts.limits import Limits
 from dragoman.accounts.store import ReservationRequest
 from dragoman.accounts.usage import ExchangeUsage
-from dragoman.config.model import Route
+from dragoman.config.config import Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.settings import Timeouts
 from dragoman.exchange import hedge

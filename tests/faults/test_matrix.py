@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.settings import Secret, ServerSettings, Timeouts
 from dragoman.dialects.registry import dialect_named

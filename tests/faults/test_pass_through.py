@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, Route
+from dragoman.config.config import Config, Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.settings import RecordSettings, Secret, ServerSettings, Timeouts
 from dragoman.storage.database import FILE_NAME

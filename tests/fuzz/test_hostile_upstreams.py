@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 import pytest
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.settings import ServerSettings, Timeouts
 from dragoman.dialects.registry import dialect_named

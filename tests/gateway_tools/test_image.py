@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from dragoman.config.config import Config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.config.tools import ImageToolSettings, ToolsSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.gateway_tools.toolbox import build_toolbox

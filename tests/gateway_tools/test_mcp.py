@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from dragoman.config.config import Config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.config.settings import Secret
 from dragoman.config.tools import McpServerSettings, ToolsSettings, WebSearchSettings
 from dragoman.gateway_tools.mcp import McpTool, build_mcp_tool, find_functions

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from dragoman.config.config import Config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.config.settings import Secret
 from dragoman.config.tools import ToolsSettings, WebFetchSettings, WebSearchSettings
 from dragoman.dialects.registry import dialect_named

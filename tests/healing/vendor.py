@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.config.model import Config, Route
+from dragoman.config.config import Config, Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway

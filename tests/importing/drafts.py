@@ -1,7 +1,7 @@
 """What an importer made: the configuration that its draft becomes, and its notes."""
 
+from dragoman.config.config import Config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.importing.draft import ConfigDraft
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.steps import StepSettings
 from dragoman.exchange.selection import build_traits
 from dragoman.hub.errors import ConfigError

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from dragoman.config.model import Route
+from dragoman.config.config import Route
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
 from dragoman.peers.hints import MAX_HINTS, SharedHints

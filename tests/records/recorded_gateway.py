@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from dragoman.accounts.keys import ANONYMOUS, Caller
-from dragoman.config.model import Config, Route
+from dragoman.config.config import Config, Route
 from dragoman.config.provider import TargetName
 from dragoman.config.settings import RecordLevel, RecordSettings
 from dragoman.exchange.exchange import Exchange

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from dragoman.accounts.keys import ANONYMOUS
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.settings import ResponsesSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.gateway import Gateway

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.config.model import Route
+from dragoman.config.config import Route
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
 from dragoman.hub.usage import Usage

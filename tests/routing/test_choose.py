@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.config.config import Config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.routing.choose import MAX_QUOTED, ModelNotFound, choose, list_model_names

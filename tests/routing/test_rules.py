@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.config.config import Config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.config.rules import PRESETS, RuleConditions
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.routing.choose import choose, choose_exact, find_direct_target

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.settings import Secret, ServerSettings, Timeouts
 from dragoman.exchange.gateway import Gateway

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dragoman.accounts.statistics import UsageCounts, UsageKey
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import TargetName
 from dragoman.config.rules import Rule, RuleConditions
 from tests.exchange.sample_replies import CHAT_START, CHAT_STREAM, CHAT_WHOLE, chat_text

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.server.metrics import LIVE_METRICS
 from dragoman.telemetry.metrics import Metrics
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.settings import ServerSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import read_governance

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.accounts import keys as client_keys
 from dragoman.accounts.limits import Limits
-from dragoman.config.model import Config, Route
+from dragoman.config.config import Config, Route
 from dragoman.config.provider import TargetName
 from dragoman.config.settings import Secret, ServerSettings
 from dragoman.telemetry.log import set_up_logging

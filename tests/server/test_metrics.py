@@ -12,7 +12,7 @@ from dragoman import __version__
 from dragoman.accounts import keys as client_keys
 from dragoman.accounts.limits import Amount, Limits
 from dragoman.accounts.store import Charges, add_charge, charge
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.settings import Secret, ServerSettings, TelemetrySettings
 from dragoman.exchange.gateway import Gateway

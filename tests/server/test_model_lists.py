@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.config.config import Config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.routing.choose import choose, list_model_names
 from dragoman.server.model_lists import MAX_AGE, RETRY_AFTER, ModelLists, list_served_models

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from dragoman.config.config import Config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.routing.choose import ModelNotFound, choose
 from dragoman.server.models import build_models_body
 from dragoman.server.paths import find_endpoint

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from dragoman.config.config import Config
 from dragoman.config.load import load_file
-from dragoman.config.model import Config
 from dragoman.config.model_facts import learned_path
 from dragoman.config.settings import Secret, ServerSettings
 from dragoman.hub.errors import ConfigError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.settings import ServerSettings
 from dragoman.hub.errors import ConfigError
 from dragoman.server.run import bind, raise_open_files

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from dragoman.config.agents import SessionLimits
+from dragoman.config.config import Config, Route
 from dragoman.config.load import load
-from dragoman.config.model import Config, Route
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import ConfigError
 from tests.server.keyholder import KeyHolder

@@ -11,8 +11,8 @@ import pytest
 from dragoman.accounts.device_codes import MAX_ATTEMPTS
 from dragoman.accounts.keys import delete_key, revoke_key, rotate_key
 from dragoman.config.agents import SignInSettings
+from dragoman.config.config import Config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.config.settings import Secret, ServerSettings
 from dragoman.hub.errors import ConfigError
 from dragoman.server.managed_settings import compute_checksum

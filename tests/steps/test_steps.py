@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.config.config import Config
 from dragoman.config.load import load
-from dragoman.config.model import Config
 from dragoman.config.steps import BUILT_IN_STEPS, StepSettings
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.blocks import Reasoning, Text, ToolCall

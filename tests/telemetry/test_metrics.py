@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.accounts.keys import Caller
-from dragoman.config.model import Config, Route
+from dragoman.config.config import Config, Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import Failure

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import TargetName
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway

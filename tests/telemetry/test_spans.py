@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import in_memory_span_exporter as memory
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as gen_ai
 
 from dragoman.accounts.keys import Caller
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import ConfigError, Failure
 from dragoman.routing.health import TargetKey

@@ -8,7 +8,7 @@ by closing the connection.
 import msgspec
 
 from dragoman.accounts.limits import Amount
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.model_facts import find_prices
 from dragoman.config.provider import TargetName
 from dragoman.dialects.registry import dialect_named

@@ -26,7 +26,7 @@ from dragoman.accounts.limits import (
 )
 from dragoman.accounts.statistics import UsageCounts, UsageKey
 from dragoman.accounts.store import Reservation, ReservationRequest
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.request import Request

@@ -13,8 +13,8 @@ import msgspec
 from dragoman.cli.connection import check_url, gateway_url, program_name
 from dragoman.cli.formats import config_option
 from dragoman.cli.notices import read_notice
+from dragoman.config.config import Config
 from dragoman.config.find import find_config, find_config_path, find_state_folder
-from dragoman.config.model import Config
 from dragoman.config.settings import Secret
 from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import FILE_NAME, VARIABLE, find_token

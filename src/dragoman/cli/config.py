@@ -7,11 +7,11 @@ import click
 
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option, format_json, json_option, print_warnings
+from dragoman.config.config import Config, list_tables
 from dragoman.config.effective import describe_config, write_toml
 from dragoman.config.find import find_config, list_config_places
 from dragoman.config.load import find_line
 from dragoman.config.mistakes import ConfigWarning, list_mistakes
-from dragoman.config.model import Config, list_tables
 from dragoman.hub.errors import ConfigError
 from dragoman.server.access import check_exposure
 

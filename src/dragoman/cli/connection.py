@@ -21,8 +21,8 @@ from dragoman.cli.completion import complete_models
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option
 from dragoman.cli.notices import find_live_notice
+from dragoman.config.config import Config
 from dragoman.config.find import find_state_folder, identify_config
-from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
 from dragoman.doctor.servers import find_server_model
 from dragoman.hub.errors import ConfigError

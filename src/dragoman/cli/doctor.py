@@ -19,8 +19,8 @@ from dragoman.cli.formats import (
     json_option,
     remove_controls,
 )
+from dragoman.config.config import Config
 from dragoman.config.find import find_config
-from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
 from dragoman.doctor.environment import check_environment, check_providers
 from dragoman.doctor.examine import BUDGET, Progress, examine

@@ -10,8 +10,8 @@ import msgspec
 from dragoman.cli.files import DIALECT, read_file
 from dragoman.cli.formats import config_option, format_json, json_option
 from dragoman.cli.records import complete_sessions, use_records
+from dragoman.config.config import Config
 from dragoman.config.find import find_config
-from dragoman.config.model import Config
 from dragoman.exchange.selection import build_traits
 from dragoman.hub.errors import ConfigError
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan

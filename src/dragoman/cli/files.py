@@ -11,8 +11,8 @@ import msgspec
 
 from dragoman.accounts import keys as client_keys
 from dragoman.accounts.store import ACCOUNTS_SCHEMA
+from dragoman.config.config import Config
 from dragoman.config.find import find_config, find_state_folder
-from dragoman.config.model import Config
 from dragoman.dialects.registry import DIALECTS
 from dragoman.exchange.storage import has_state, run_work
 from dragoman.governance.settings import KEYS, Governance, read_governance

@@ -10,8 +10,8 @@ import click
 from dragoman.cli.completion import complete_models
 from dragoman.cli.files import list_learned_facts
 from dragoman.cli.formats import config_option, format_json, format_table, format_value, json_option
+from dragoman.config.config import Config
 from dragoman.config.find import find_config
-from dragoman.config.model import Config
 from dragoman.config.model_facts import ExplainedFact, explain_facts, explain_governance
 from dragoman.config.provider import Provider, TargetName
 from dragoman.healing.learned import LearnedFact, add_learned_facts

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from dragoman.config.config import Config
 from dragoman.config.find import find_state_folder, identify_config
-from dragoman.config.model import Config
 
 if sys.platform != "win32":
     import fcntl

@@ -16,8 +16,8 @@ import msgspec
 
 from dragoman.cli.connection import build_url
 from dragoman.cli.notices import GatewayNotice, NoticeBoard
+from dragoman.config.config import Config
 from dragoman.config.find import find_config, find_state_folder
-from dragoman.config.model import Config
 from dragoman.config.settings import Secret
 from dragoman.doctor.endpoint import DOCTOR_ENDPOINTS
 from dragoman.doctor.servers import read_provider_models

@@ -38,8 +38,8 @@ from dragoman.cli.connection import (
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.process import KEY_VARIABLE
 from dragoman.cli.shells import SHELLS, build_shell_code
+from dragoman.config.config import Config
 from dragoman.config.find import find_config
-from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.server.admin_token import VARIABLE
 

@@ -15,7 +15,7 @@ from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option, print_warnings
 from dragoman.cli.notices import find_loaded_file
 from dragoman.cli.process import ConfigReader, run_gateway, run_workers
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.routing.choose import list_model_names
 from dragoman.server.run import bind

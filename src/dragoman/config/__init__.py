@@ -1,8 +1,8 @@
 """The configuration: one TOML file, checked, as immutable values.
 
 - `value_kinds`: `Kind`, the accepted values of a key, and `ConfigKey`; the keys of a struct.
-- `settings`, `provider`, `model`, `rules`, `prompts`, `tools`, `steps`, `agents`: the structs. Their fields
-  are the keys: a new key is one new field. `model.list_tables` lists them all.
+- `settings`, `provider`, `config`, `rules`, `prompts`, `tools`, `steps`, `agents`: the structs. Their fields
+  are the keys: a new key is one new field. `config.list_tables` lists them all.
 - `lines`: the line of each key in a TOML text.
 - `document`: `TomlDocument` and `TomlTable`, which check keys and raise errors with the line.
 - `secrets`: secrets from the file or from environment variables.

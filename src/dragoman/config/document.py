@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import msgspec
 
+from dragoman.config.config import list_tables
 from dragoman.config.lines import KeyPath, find_lines
 from dragoman.config.mistakes import ConfigWarning, raise_mistakes
-from dragoman.config.model import list_tables
 from dragoman.config.value_kinds import ConfigKey, describe_type, quote_choices
 from dragoman.hub.errors import ConfigError, suggest_spelling
 

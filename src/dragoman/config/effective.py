@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from dragoman.config.config import Config
 from dragoman.config.document import write_path
-from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
 from dragoman.config.secrets import PREFIX, hide_password
 from dragoman.config.settings import Secret

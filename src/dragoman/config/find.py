@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
+from dragoman.config.config import Config
 from dragoman.config.load import load_file
-from dragoman.config.model import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.governance.settings import Governance, apply_switches
 

@@ -6,11 +6,11 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from dragoman.config.agents import read_session_changes
+from dragoman.config.config import Config, Route
 from dragoman.config.document import TomlTable
 from dragoman.config.governance import read_governance_changes
 from dragoman.config.load_payload import read_payload
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes
-from dragoman.config.model import Config, Route
 from dragoman.config.provider import TargetName
 from dragoman.config.value_kinds import read_keys
 from dragoman.hub.errors import ConfigError, suggest_spelling

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 import msgspec
 
+from dragoman.config.config import Config
 from dragoman.config.document import TomlTable
 from dragoman.config.load_provider import PRIVATE_HEADERS
 from dragoman.config.load_routes import read_targets
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes
-from dragoman.config.model import Config
 from dragoman.config.prompts import AT_MATCHES, UNSTABLE, PromptRule
 from dragoman.config.rules import DEFAULT_ROLES, PRESETS, Rule, RuleConditions
 from dragoman.config.value_kinds import TEXT_OR_TEXTS, read_keys

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from dragoman.config.config import Config, model_keys
 from dragoman.config.document import TomlDocument, TomlTable
-from dragoman.config.model import Config, model_keys
 from dragoman.config.provider import FactLayer, FactsByModel, Provider, TargetName
 from dragoman.config.value_kinds import TABLE, ConfigKey
 from dragoman.governance.settings import Governance

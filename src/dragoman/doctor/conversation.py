@@ -5,7 +5,7 @@ from itertools import count
 
 import msgspec
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.model_facts import find_prices
 from dragoman.config.provider import FactsByModel, Provider, TargetName
 from dragoman.config.settings import ServerSettings

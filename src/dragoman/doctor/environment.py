@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from dragoman.config.config import Config
 from dragoman.config.find import find_state_folder
-from dragoman.config.model import Config
 from dragoman.config.model_facts import learned_path
 from dragoman.config.provider import Provider
 from dragoman.config.settings import Secret, is_loopback

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from dragoman.config.config import Config
 from dragoman.config.find import find_state_folder
-from dragoman.config.model import Config
 from dragoman.config.model_facts import LEARNED_SOURCE, find_prices
 from dragoman.config.provider import Provider, TargetName
 from dragoman.doctor.conversation import BudgetSpent, ModelConversation, QuestionRefused

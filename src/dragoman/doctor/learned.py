@@ -9,7 +9,7 @@ from typing import Any
 
 import tomlkit
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.model_facts import learned_path, read_learned
 from dragoman.doctor.findings import Examination, Facts
 from dragoman.hub.errors import ConfigError

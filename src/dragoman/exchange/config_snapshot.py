@@ -7,7 +7,7 @@ unchanged, and the others are closed when the last exchange that may use them ha
 from collections.abc import Callable, Mapping
 
 from dragoman.accounts.estimates import PriceList
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import Provider
 from dragoman.gateway_tools.toolbox import Toolbox, build_toolbox
 from dragoman.prompts.rules import compile_prompts

@@ -6,7 +6,7 @@ shorten their conversation: the vendor would refuse it too, after the upload and
 
 from collections.abc import Sequence
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit.vendor_fields import may_be_shortened

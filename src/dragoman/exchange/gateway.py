@@ -12,8 +12,8 @@ from random import SystemRandom
 from dragoman.accounts.accounts import Accounts
 from dragoman.accounts.keys import Caller
 from dragoman.accounts.session_limits import SessionBook
+from dragoman.config.config import Config
 from dragoman.config.find import find_state_folder
-from dragoman.config.model import Config
 from dragoman.config.provider import Provider
 from dragoman.exchange.config_snapshot import ConfigSnapshot
 from dragoman.exchange.interventions import InterventionCounts

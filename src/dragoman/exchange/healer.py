@@ -2,7 +2,7 @@
 
 import msgspec
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.fit.seals import hash_seal, list_seals
 from dragoman.healing.corrections import (

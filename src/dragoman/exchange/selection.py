@@ -15,8 +15,8 @@ from typing import TypeVar
 
 import msgspec
 
+from dragoman.config.config import Config, Route
 from dragoman.config.load_rules import resolve_function_file
-from dragoman.config.model import Config, Route
 from dragoman.config.provider import TargetName
 from dragoman.config.rules import Rule
 from dragoman.exchange.config_snapshot import ConfigSnapshot

@@ -19,7 +19,7 @@ from dragoman.accounts.session_limits import (
 )
 from dragoman.agents import ClientIdentity
 from dragoman.config.agents import SessionLimits
-from dragoman.config.model import Config, Route
+from dragoman.config.config import Config, Route
 from dragoman.exchange.large_bodies import run_by_size
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.hub.errors import DragomanError

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TypeVar
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.storage.database import FILE_NAME, Schema
 from dragoman.storage.port import StateStorage, Work

@@ -7,7 +7,7 @@ a tap. Without one, nothing is called and no byte is looked at.
 from typing import TYPE_CHECKING, Protocol
 
 from dragoman.agents import ClientIdentity
-from dragoman.config.model import Route
+from dragoman.config.config import Route
 from dragoman.config.provider import TargetName
 from dragoman.exchange.client import Client
 from dragoman.pipeline.plan import RequestPlan

@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from dragoman.config.model import Config, Route
+from dragoman.config.config import Config, Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.interfaces import UpstreamContext

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.tools import ENTRY_POINTS, MCP, ToolsSettings
 from dragoman.gateway_tools.image import ImageTool
 from dragoman.gateway_tools.mcp import McpTool, build_mcp_tool

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import TargetName
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.registry import dialect_named

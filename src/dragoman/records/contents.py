@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.records.block_refs import BlockRef
 from dragoman.records.blocks import count_uses, has_blocks, insert_block, insert_list, insert_new_block
 from dragoman.records.compact import CompactStream, TextRun, compact_outputs, compact_stream

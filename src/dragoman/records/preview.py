@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.governance.interventions import Intervention
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.prompts.rules import apply_prompts, compile_prompts

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from dragoman.config.model import Config, Route
+from dragoman.config.config import Config, Route
 from dragoman.config.settings import RecordLevel
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.pipeline.plan import RequestPlan

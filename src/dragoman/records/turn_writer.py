@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.hub.errors import ConfigError
 from dragoman.records.cache import MIN_CACHED, diagnose_turn

@@ -7,7 +7,7 @@ which target a session uses. Pure: the clock and random numbers are arguments.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from dragoman.config.model import Route
+from dragoman.config.config import Route
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFinished

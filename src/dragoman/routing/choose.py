@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from dragoman.config.model import Config, Route
+from dragoman.config.config import Config, Route
 from dragoman.config.provider import TargetName, remove_alias
 from dragoman.config.rules import Rule
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.rules import Rule
 from dragoman.hub.errors import DragomanError
 from dragoman.routing.choose import RouteChoice, apply_rule, choose, find_direct_target

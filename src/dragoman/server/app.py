@@ -13,8 +13,8 @@ import msgspec
 from dragoman.accounts.key_cache import ClientKeyCache
 from dragoman.accounts.keys import Caller
 from dragoman.agents import identify_client
+from dragoman.config.config import Config
 from dragoman.config.find import identify_config
-from dragoman.config.model import Config
 from dragoman.config.settings import Secret
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.exchange import Exchange

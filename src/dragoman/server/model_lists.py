@@ -11,7 +11,7 @@ from threading import Thread
 
 import msgspec
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.routing.choose import ModelNotFound, choose, is_pattern, list_model_names
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from dragoman.accounts.keys import ANONYMOUS, Caller, check_model, may_use_model
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import ALIAS_PREFIX, TargetName
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.registry import dialect_named

@@ -9,8 +9,8 @@ import msgspec
 from dragoman.accounts.key_report import describe_key
 from dragoman.accounts.keys import list_keys
 from dragoman.accounts.store import read_account
+from dragoman.config.config import Config
 from dragoman.config.effective import describe_config, write_toml
-from dragoman.config.model import Config
 from dragoman.config.model_facts import explain_facts, explain_governance
 from dragoman.config.rules import Rule
 from dragoman.dialects.registry import DEFAULT_DIALECT

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import DragomanError, Failure, UpstreamFailed
 from dragoman.peers.forwarding import (

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import msgspec
 
+from dragoman.config.config import Config
 from dragoman.config.find import find_config_path
-from dragoman.config.model import Config
 from dragoman.config.model_facts import learned_path
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.settings import ServerSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.gateway import Gateway

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import uvicorn
 
+from dragoman.config.config import Config
 from dragoman.config.find import find_state_folder
-from dragoman.config.model import Config
 from dragoman.config.settings import Secret
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError

@@ -5,7 +5,7 @@ from dragoman.accounts.keys import Caller
 from dragoman.accounts.limits import BudgetUse, find_deciding_budget
 from dragoman.accounts.session_limits import SessionUse
 from dragoman.agents import ClientIdentity
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.dialects.interfaces import Json
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.sessions import build_session_key

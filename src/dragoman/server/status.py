@@ -5,7 +5,7 @@ import os
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
 from dragoman import __version__
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import TargetName
 from dragoman.exchange.exchange import Exchange
 from dragoman.routing.health import TargetCalls

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.server.reload_signal import has_terminal
 from dragoman.server.run import BACKLOG, bind

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from importlib.metadata import entry_points
 
-from dragoman.config.model import Config, Route
+from dragoman.config.config import Config, Route
 from dragoman.config.provider import Provider
 from dragoman.config.steps import STEP_ENTRY_POINTS, StepSettings
 from dragoman.hub.errors import ConfigError, DragomanError, Failure

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from dragoman.accounts.activity import ACTIVITY_NAMES, ActivityCounts
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
 from dragoman.hub.usage import Usage

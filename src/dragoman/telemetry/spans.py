@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from dragoman import __version__
-from dragoman.config.model import Config
+from dragoman.config.config import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import ConfigError, Failure
