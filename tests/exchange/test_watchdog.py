@@ -124,9 +124,9 @@ def test_an_exchange_that_is_stopped_behind_a_slow_sign_of_life_still_reports_it
 )
 def test_comments_of_an_upstream_are_no_progress(piece: bytes, is_progress: bool) -> None:
     watchdog = watchdog_of([], "x")
-    hung_up: list[bool] = []
-    watchdog.watch_upstream(Timeouts(first_byte=10, idle=10), lambda: hung_up.append(True), 0.0)
+    closed: list[bool] = []
+    watchdog.watch_upstream(Timeouts(first_byte=10, idle=10), lambda: closed.append(True), 0.0)
     for now in range(12):
         watchdog.count_received(piece)
         watchdog.check(float(now))
-    assert bool(hung_up) is not is_progress
+    assert bool(closed) is not is_progress

@@ -11,7 +11,7 @@ from dragoman.records.filters import parse_filter
 from dragoman.records.journal import MAX_SIZE, PATTERN, Journal, JournalEntry, take_journals
 from dragoman.records.reading import list_turns, read_turn
 from dragoman.records.store import COLUMNS, FILE_NAME, open_records
-from dragoman.storage.journal import FAILURE_REST, MAX_SECONDS, REST
+from dragoman.storage.journal import FAILURE_PAUSE, MAX_SECONDS, PAUSE_FACTOR
 
 
 def build_entry(number: int, session: str = "s") -> JournalEntry:
@@ -82,7 +82,7 @@ def test_a_write_that_fails_or_is_slow_stops_the_journal_for_a_while(
     assert not journal.append(build_entry(1))
     (tmp_path / "none").mkdir()
     assert not journal.append(build_entry(1))
-    now[0] += FAILURE_REST
+    now[0] += FAILURE_PAUSE
     assert journal.append(build_entry(1))
     write = os.write
 
@@ -92,8 +92,8 @@ def test_a_write_that_fails_or_is_slow_stops_the_journal_for_a_while(
 
     monkeypatch.setattr(os, "write", write_slowly)
     assert journal.append(build_entry(2))
-    rest = 2 * MAX_SECONDS * REST
-    now[0] += rest - 0.01
+    pause = 2 * MAX_SECONDS * PAUSE_FACTOR
+    now[0] += pause - 0.01
     assert not journal.append(build_entry(3))
     now[0] += 0.02
     assert journal.append(build_entry(3))
@@ -109,7 +109,7 @@ def test_after_a_line_that_was_cut_the_next_one_is_whole(
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:20]))
     assert not journal.append(build_entry(2))
     monkeypatch.undo()
-    now[0] += FAILURE_REST
+    now[0] += FAILURE_PAUSE
     assert journal.append(build_entry(3))
     assert journal._file is not None
     os.close(journal._file[0])

@@ -12,7 +12,7 @@ from dragoman.config.config import Route
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
 from dragoman.hub.usage import Usage
-from dragoman.routing.balancing import MODEL_REFUSED, LoadBalancer, find_escape
+from dragoman.routing.balancing import MODEL_REFUSED, LoadBalancer, find_failure_targets
 
 A, B, C = (TargetName("p", name) for name in "abc")
 ORDERS = ("listed", "round_robin", "weighted", "least_busy", "fastest", "cheapest")
@@ -104,4 +104,4 @@ def test_the_cheapest_counts_the_cache_of_the_session() -> None:
     ],
 )
 def test_special_failures_have_their_targets(failure: Failure, expected: tuple[TargetName, ...]) -> None:
-    assert find_escape(failure, route("listed", on_overflow=(B,), on_refusal=(C,))) == expected
+    assert find_failure_targets(failure, route("listed", on_overflow=(B,), on_refusal=(C,))) == expected

@@ -121,10 +121,10 @@ def test_a_string_full_of_brackets_is_not_deep() -> None:
     assert decode(b'"' + b"[" * 1000 + b'"') == "[" * 1000
 
 
-def test_an_upstream_is_blamed_for_what_it_sent() -> None:
+def test_the_caller_chooses_the_error_class() -> None:
     for data, limit in ((b"nonsense", 100), (b"[" * 300 + b"]" * 300, 1000), (b"[1, 2]", 3)):
         with pytest.raises(UpstreamProtocolError):
-            decode(data, limit=limit, blame=UpstreamProtocolError)
+            decode(data, limit=limit, error_class=UpstreamProtocolError)
 
 
 def test_what_cannot_be_encoded_is_an_error_of_ours() -> None:
@@ -258,7 +258,7 @@ def test_names_that_a_client_made_up_are_not_shown() -> None:
     assert Fields({}, "properties").at("my secret key", "type") == "properties.*.type"
 
 
-def test_children_blame_whom_their_parent_blames() -> None:
+def test_children_raise_the_error_class_of_their_parent() -> None:
     chunk = Fields({"choices": [{"delta": {"content": 5}}]}, "", UpstreamProtocolError)
     delta = chunk.objects("choices")[0].object("delta")
     with pytest.raises(UpstreamProtocolError, match=r"choices\[0\]\.delta\.content: expected a string"):

@@ -44,7 +44,7 @@ from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, Ups
 from dragoman.pipeline.own_answer import OwnAnswer
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
-from dragoman.routing.balancing import find_escape
+from dragoman.routing.balancing import find_failure_targets
 from dragoman.routing.choose import RouteChoice
 from dragoman.routing.health import TargetKey
 from dragoman.routing.retry import find_retry_action, may_succeed
@@ -278,13 +278,13 @@ class Exchange:
                 left = [each for each in left if may_succeed(error.failure, target, each.target)]
             stopping = [each.failure for each in failed.values() if find_retry_action(each.failure) == "stop"]
             if stopping:
-                left = self._list_escapes(stopping[0], context)
+                left = self._list_failure_targets(stopping[0], context)
         raise choose_error(errors)
 
-    def _list_escapes(self, failure: Failure, context: TrialContext) -> list[TargetKey]:
+    def _list_failure_targets(self, failure: Failure, context: TrialContext) -> list[TargetKey]:
         """The targets that the route has for a request that is too long or that a model refuses."""
-        escapes = find_escape(failure, context.choice.route)
-        targets = [target for target in escapes if target not in context.requests]
+        listed = find_failure_targets(failure, context.choice.route)
+        targets = [target for target in listed if target not in context.requests]
         keys = self._snapshot.keys
         return self._gateway.health.order_targets(targets, keys, context.session, self._loop.time())
 

@@ -14,7 +14,7 @@ from dragoman.hub.errors import Failure
 #: Seconds between two checks: the precision of every limit here.
 INTERVAL = 0.5
 #: Seconds that an upstream gets after its last event to end the reply, so that its connection can be reused.
-LINGER = 1.0
+END_LIMIT = 1.0
 #: Seconds. A client that accepts nothing for this long is treated as gone.
 CLIENT_LIMIT = 300.0
 
@@ -28,8 +28,8 @@ class Watchdog:
     __slots__ = (
         "_abandon",
         "_blocked_at",
+        "_close_reply",
         "_ends_by",
-        "_hang_up",
         "_ping",
         "_ping_every",
         "_received_at",
@@ -68,21 +68,21 @@ class Watchdog:
         self._ping = ping
         self._abandon = abandon
         self._timeouts: Timeouts | None = None
-        self._hang_up: Callable[[], None] | None = None
+        self._close_reply: Callable[[], None] | None = None
         #: When the upstream must have ended its reply, whose last event has come; 0: that has not come.
         self._ends_by = 0.0
 
-    def watch_upstream(self, timeouts: Timeouts, hang_up: Callable[[], None], now: float) -> None:
-        """Begin to watch an upstream's reply. `hang_up` ends it."""
-        self._timeouts, self._hang_up = timeouts, hang_up
+    def watch_upstream(self, timeouts: Timeouts, close_reply: Callable[[], None], now: float) -> None:
+        """Begin to watch an upstream's reply. `close_reply` ends it."""
+        self._timeouts, self._close_reply = timeouts, close_reply
         self.expired = ""
         self._ends_by = 0.0
         self.received = self._received_before = 0
         self._received_at = now
 
     def end_soon(self, now: float) -> None:
-        """Give the upstream `LINGER` seconds to end its reply: nothing more is needed of it."""
-        self._ends_by = now + LINGER
+        """Give the upstream `END_LIMIT` seconds to end its reply: nothing more is needed of it."""
+        self._ends_by = now + END_LIMIT
 
     def count_received(self, piece: bytes) -> None:
         """Count a piece of the upstream's reply. Comments of an event stream are no progress."""
@@ -97,7 +97,7 @@ class Watchdog:
 
     def adopt(self, forked: "Watchdog") -> None:
         """Continue the watch of the upstream that answers. The others are watched no longer."""
-        self._timeouts, self._hang_up, self.tick = forked._timeouts, forked._hang_up, forked.tick
+        self._timeouts, self._close_reply, self.tick = forked._timeouts, forked._close_reply, forked.tick
         self.received, self._received_before = forked.received, forked._received_before
         self._received_at, self.expired = forked._received_at, forked.expired
         self.forks = ()
@@ -110,7 +110,7 @@ class Watchdog:
         return Failure(kind="timeout", status=504, message=message)
 
     def unwatch_upstream(self) -> None:
-        self._timeouts = self._hang_up = self.tick = None
+        self._timeouts = self._close_reply = self.tick = None
 
     def close(self) -> None:
         """Drop the callbacks: they keep the exchange alive in a reference cycle."""
@@ -132,19 +132,19 @@ class Watchdog:
             self._received_before = self.received
             self._received_at = now
         timeouts = self._timeouts
-        if timeouts is None or self._hang_up is None or self.expired or self.is_sending:
+        if timeouts is None or self._close_reply is None or self.expired or self.is_sending:
             # While something is sent the upstream is not read, so its silence means nothing.
             self._received_at = now
             return
         silence = timeouts.idle if self._received_before else timeouts.first_byte
         if self._ends_by and now >= self._ends_by:
-            self.expired = f"it did not end its reply within {LINGER:g} s"
+            self.expired = f"it did not end its reply within {END_LIMIT:g} s"
         elif silence and now - self._received_at >= silence:
             self.expired = f"it sent no data for {silence:g} s"
         elif timeouts.total and now - self.started >= timeouts.total:
             self.expired = f"the reply took longer than {timeouts.total:g} s"
         if self.expired:
-            self._hang_up()
+            self._close_reply()
 
     def _check_client(self, now: float) -> None:
         if self.has_sent:

@@ -63,7 +63,7 @@ def fit_content(request: Request, target: TargetFacts, losses: Losses) -> Reques
     def edit_inside(block: AnyBlock, message: Message) -> AnyBlock | tuple[AnyBlock, ...]:
         """Edit a block of a result. Nothing is removed there: the model needs the content of the result."""
         if isinstance(block, Opaque):
-            text = block.text or encode(block.value, blame=ClientProtocolError).decode()
+            text = block.text or encode(block.value, error_class=ClientProtocolError).decode()
             return Text(text=text, at=block.at, cache=block.cache)
         return edit(block, message)
 

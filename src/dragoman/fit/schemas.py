@@ -62,7 +62,7 @@ def fit_schemas(request: Request, target: TargetFacts, losses: Losses) -> Reques
     if not is_foreign(request, target) and takes_any_schema:
         return request
     schemas = [tool.schema for tool in request.tools if tool.schema]
-    text = encode_lines(schemas, blame=ClientProtocolError)
+    text = encode_lines(schemas, error_class=ClientProtocolError)
     has_keywords = _may_have_vendor_keywords(schemas, text)
     # OpenAI refuses an object without `properties`, Google a required name that is no property. Clients send
     # both, because tools of MCP servers hold them.
@@ -167,7 +167,7 @@ def _fit_objects(schema: Schema, target: TargetFacts, at: str, losses: Losses) -
 
 def clean_schema(schema: Schema) -> Schema:
     """Remove `$schema` and vendor keywords at any depth; the same object if there are none."""
-    text = encode(schema, blame=ClientProtocolError)
+    text = encode(schema, error_class=ClientProtocolError)
     return _clean(schema, has_keywords=_may_have_vendor_keywords([schema], text))
 
 
@@ -237,7 +237,7 @@ def _instruct(request: Request, wanted: OutputFormat, losses: Losses) -> Request
     losses.add(request.path_of("output"), "the target cannot be held to JSON and was asked for it instead")
     text = JSON_OBJECT
     if wanted.kind == "json_schema" and wanted.schema is not None:
-        text = JSON_SCHEMA + encode(wanted.schema, blame=ClientProtocolError).decode()
+        text = JSON_SCHEMA + encode(wanted.schema, error_class=ClientProtocolError).decode()
     first = find_first_non_instruction_message(request.messages)
     instruction = Message(role="system", blocks=(Text(text=text),))
     return replace(request, messages=(*request.messages[:first], instruction, *request.messages[first:]))

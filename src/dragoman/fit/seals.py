@@ -97,7 +97,7 @@ def hash_seal(seal: Seal) -> str:
     return digest(seal.value)
 
 
-def disown_seals(request: Request, refused: frozenset[str]) -> Request:
+def mark_refused_seals(request: Request, refused: frozenset[str]) -> Request:
     """Give the seals with these hashes an issuer that no target has: `fit_seals` then removes them.
 
     A vendor may refuse its own seal: it was made with another account, or belongs to another conversation.

@@ -226,7 +226,7 @@ def fit_calls(request: Request, target: TargetFacts, losses: Losses) -> Request:
         if type(block) is ToolCall and block.kind in unknown:
             arguments = block.arguments
             if block.kind == "custom":
-                arguments = encode({INPUT: arguments}, blame=ClientProtocolError).decode()
+                arguments = encode({INPUT: arguments}, error_class=ClientProtocolError).decode()
             return replace(block, kind="function", arguments=arguments, form="", extras={})
         if type(block) is ToolResult and block.kind in unknown:
             return replace(block, kind="function", form="", extras={})

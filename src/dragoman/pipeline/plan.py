@@ -15,7 +15,7 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
 from dragoman.fit import fit
 from dragoman.fit.generation import has_limit_field
-from dragoman.fit.seals import disown_seals, hash_seal, list_seals
+from dragoman.fit.seals import hash_seal, list_seals, mark_refused_seals
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import Governance
 from dragoman.hub.errors import DragomanError, Failure
@@ -346,7 +346,7 @@ class RequestPlan:
     def _edit(self, refused: frozenset[str], edit: RequestEdit | None) -> Request:
         """The edited request. Its refused seals are marked as foreign, so that `fit` removes them."""
         request = edit(self.request) if edit else self.request
-        return disown_seals(request, refused) if refused else request
+        return mark_refused_seals(request, refused) if refused else request
 
     def _encode(
         self, fitted: Request, facts: TargetFacts, losses: Losses, *, can_forward: bool, strict: bool

@@ -126,7 +126,7 @@ def _estimate_usage(tokens: int, is_cached: bool) -> Usage:
     return Usage(input=tokens, cache_read=cached, output=int(tokens * ANSWER_SHARE))
 
 
-def find_escape(failure: Failure, route: Route) -> tuple[TargetName, ...]:
+def find_failure_targets(failure: Failure, route: Route) -> tuple[TargetName, ...]:
     """The targets that the route has for this failure, if no other target can help."""
     if failure.kind == "context_overflow":
         return route.on_overflow

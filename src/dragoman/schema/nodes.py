@@ -158,5 +158,5 @@ def types_of(schema: object, root: object) -> tuple[str, ...]:
 
 def write_note(name: str, value: object) -> str:
     """A keyword and its value as a note for a description, such as `(maxItems: 3)`."""
-    text = encode(value, blame=ClientProtocolError).decode()
+    text = encode(value, error_class=ClientProtocolError).decode()
     return f"({name}: {text if len(text) <= MAX_NOTE else text[:MAX_NOTE] + '…'})"

@@ -203,7 +203,7 @@ def _write_values(node: Schema, written: Schema, notes: list[str]) -> None:
     elif values and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         written.setdefault("type", "integer" if all(isinstance(value, int) for value in values) else "number")
         written["format"] = "enum"
-        written["enum"] = [encode(value, blame=ClientProtocolError).decode() for value in values]
+        written["enum"] = [encode(value, error_class=ClientProtocolError).decode() for value in values]
     elif values:
         if all(isinstance(value, bool) for value in values):
             written.setdefault("type", "boolean")

@@ -86,7 +86,7 @@ class Supervisor:
         """Run until a signal stops it and all workers have ended."""
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
-        signal.signal(signal.SIGHUP, self._hang_up)
+        signal.signal(signal.SIGHUP, self._handle_sighup)
         for number in range(self._count):
             self._start(number)
         while self._running:
@@ -134,7 +134,7 @@ class Supervisor:
         self._signal(signal.SIGINT if self._is_stopping else signal.SIGTERM)
         self._is_stopping = True
 
-    def _hang_up(self, number: int, frame: object) -> None:
+    def _handle_sighup(self, number: int, frame: object) -> None:
         """Reload all workers. A closing terminal sends the same signal: then stop."""
         if self._in_terminal and not has_terminal():
             self._stop(number, frame)

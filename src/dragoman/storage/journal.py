@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 
 #: Seconds that a write may take; a busy processor alone makes it more than 0.02. After a longer one, the
-#: journal is not used for `REST` times as long: a slow disk holds the event loop for 1 % of the time at most.
+#: journal is not used for `PAUSE_FACTOR` times as long: a slow disk holds the event loop for 1 % of the time
+#: at most.
 MAX_SECONDS = 0.1
-REST = 100
+PAUSE_FACTOR = 100
 #: Seconds that the journal is not used after a write that failed.
-FAILURE_REST = 10.0
+FAILURE_PAUSE = 10.0
 
 
 class LockedFile(NamedTuple):
@@ -56,18 +57,18 @@ class JournalWriter:
         #: Bytes of the file.
         self._size = 0
         #: The last line is not whole, because the disk was full.
-        self._is_torn = False
-        self._rests_until = 0.0
+        self._is_line_incomplete = False
+        self._paused_until = 0.0
 
     def append_line(self, data: bytes) -> bool:
         """Write a line, which ends with a line feed. False: the journal cannot be used now."""
         began = self._clock()
-        if fcntl is None or began < self._rests_until:
+        if fcntl is None or began < self._paused_until:
             return False
         try:
             if self._file is None:
                 self._file = create_locked(self._folder, self._pattern)
-            if self._is_torn:
+            if self._is_line_incomplete:
                 data = b"\n" + data
             written = os.write(self._file.descriptor, data)
         except OSError:
@@ -75,12 +76,12 @@ class JournalWriter:
         self._size += written
         ended = self._clock()
         if written != len(data):
-            self._is_torn = True
-            self._rests_until = ended + FAILURE_REST
+            self._is_line_incomplete = True
+            self._paused_until = ended + FAILURE_PAUSE
             return False
-        self._is_torn = False
+        self._is_line_incomplete = False
         if ended - began > MAX_SECONDS:
-            self._rests_until = ended + REST * (ended - began)
+            self._paused_until = ended + PAUSE_FACTOR * (ended - began)
         return True
 
 

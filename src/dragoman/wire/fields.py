@@ -54,9 +54,9 @@ def decode(
     *,
     limit: int = LIMIT,
     depth: int = DEPTH,
-    blame: type[DragomanError] = ClientProtocolError,
+    error_class: type[DragomanError] = ClientProtocolError,
 ) -> Json:
-    """The value of a JSON text; an error of the class `blame` with the position if the text is invalid.
+    """The value of a JSON text; an error of the class `error_class` with the position if the text is invalid.
 
     With `depth` 0 only the interpreter's stack bounds the nesting, and code that walks the value must expect
     a `RecursionError`. Counting the levels takes as long as decoding.
@@ -65,41 +65,41 @@ def decode(
         try:
             data = data.encode()
         except UnicodeEncodeError as error:
-            raise blame(f"invalid JSON: lone surrogate (character {error.start})") from None
+            raise error_class(f"invalid JSON: lone surrogate (character {error.start})") from None
     if len(data) > limit:
-        raise _choose_too_large(blame)(f"JSON is longer than {limit} bytes")
+        raise _choose_too_large(error_class)(f"JSON is longer than {limit} bytes")
     try:
         value = _decode(data)
     except RecursionError:
         reason = f"nested deeper than {depth} levels" if depth else "nested too deeply"
-        raise _choose_too_large(blame)(f"JSON is {reason}") from None
+        raise _choose_too_large(error_class)(f"JSON is {reason}") from None
     except ValueError as error:
-        raise blame(f"invalid JSON: {_describe_flaw(data, error)}") from None
+        raise error_class(f"invalid JSON: {_describe_flaw(data, error)}") from None
     # Each level needs two brackets, so a short text cannot be too deep.
     if depth and len(data) > 2 * depth and is_deeper_than(depth, value):
-        raise _choose_too_large(blame)(f"JSON is nested deeper than {depth} levels")
+        raise _choose_too_large(error_class)(f"JSON is nested deeper than {depth} levels")
     return value
 
 
-def _choose_too_large(blame: type[DragomanError]) -> type[DragomanError]:
+def _choose_too_large(error_class: type[DragomanError]) -> type[DragomanError]:
     """The error class for input beyond a limit: clients have one of their own."""
-    return RequestTooLarge if blame is ClientProtocolError else blame
+    return RequestTooLarge if error_class is ClientProtocolError else error_class
 
 
-def encode(value: Json, *, blame: type[DragomanError] = DragomanError) -> bytes:
+def encode(value: Json, *, error_class: type[DragomanError] = DragomanError) -> bytes:
     """A value as JSON text."""
     try:
         return _encode(value)
     except _UNWRITABLE as error:
-        raise blame(_describe_unwritable(error)) from None
+        raise error_class(_describe_unwritable(error)) from None
 
 
-def encode_lines(values: Sequence[Json], *, blame: type[DragomanError] = DragomanError) -> bytes:
+def encode_lines(values: Sequence[Json], *, error_class: type[DragomanError] = DragomanError) -> bytes:
     """Values as JSON text, each on a line of its own. No text of a value contains a line break."""
     try:
         return _encode_lines(values)
     except _UNWRITABLE as error:
-        raise blame(_describe_unwritable(error)) from None
+        raise error_class(_describe_unwritable(error)) from None
 
 
 def _describe_unwritable(error: Exception) -> str:
@@ -167,11 +167,13 @@ class Fields:
     `path` is the path of the object, such as `messages[3].content[1]`; empty for a whole body.
     """
 
-    __slots__ = ("_blame", "_values", "path")
+    __slots__ = ("_error_class", "_values", "path")
 
-    def __init__(self, value: Json, path: str = "", blame: type[DragomanError] = ClientProtocolError) -> None:
+    def __init__(
+        self, value: Json, path: str = "", error_class: type[DragomanError] = ClientProtocolError
+    ) -> None:
         self.path = path
-        self._blame = blame
+        self._error_class = error_class
         if type(value) is not dict:
             self._raise_mistyped(None, "an object", value)
         self._values: dict[str, Json] = value
@@ -187,8 +189,8 @@ class Fields:
         return path
 
     def error(self, message: str, *keys: str | int) -> DragomanError:
-        """An error about this object, or about the value at these keys; its class blames the sender."""
-        return self._blame(message, path=self.at(*keys))
+        """An error about this object, or about the value at these keys; its class names the sender."""
+        return self._error_class(message, path=self.at(*keys))
 
     def has(self, name: str, *others: str) -> bool:
         """Whether the field is present and not taken yet; it may be null."""
@@ -316,18 +318,18 @@ class Fields:
     def child(self, value: Json, name: str, index: int = -1) -> "Fields":
         """`Fields` for an object taken with `raw` or from a list. Its path continues this object's path."""
         path = f"{self.path}.{name}" if self.path else name
-        return Fields(value, path if index < 0 else f"{path}[{index}]", self._blame)
+        return Fields(value, path if index < 0 else f"{path}[{index}]", self._error_class)
 
     def children(self, values: list[Json], name: str) -> "list[Fields]":
         """`Fields` for each object of an array taken with `raw`. Their paths continue this object's path."""
         path = f"{self.path}.{name}" if self.path else name
-        blame = self._blame
+        error_class = self._error_class
         items = enumerate(values, find_first_index(values))
-        return [Fields(value, f"{path}[{index}]", blame) for index, value in items]
+        return [Fields(value, f"{path}[{index}]", error_class) for index, value in items]
 
     def _raise_mistyped(self, name: str | None, expected: str, value: Json) -> NoReturn:
         path = self.path if name is None else self.at(name)
-        raise self._blame(f"expected {expected}, got {json_type(value)}", path=path)
+        raise self._error_class(f"expected {expected}, got {json_type(value)}", path=path)
 
     def _raise_absent(self, name: str, expected: str) -> NoReturn:
         self._raise_mistyped(name, expected, self._values.get(name, msgspec.UNSET))

@@ -61,7 +61,7 @@ class PendingCall:
             # Some servers send arguments as text: it may be JSON, and if not, it can be repaired later.
             self._text = arguments
         elif arguments is not None:
-            self._text = encode(arguments, blame=UpstreamProtocolError).decode()
+            self._text = encode(arguments, error_class=UpstreamProtocolError).decode()
         if call.get("willContinue") is True or isinstance(pieces, list):
             if self._partial is None:
                 self._partial = PartialArguments(arguments)
@@ -72,7 +72,7 @@ class PendingCall:
     def arguments(self, *, whole: bool) -> str:
         """The arguments as JSON text. Without the last part the text is left incomplete on purpose."""
         if self._partial is not None:
-            text = encode(self._partial.value(), blame=UpstreamProtocolError).decode()
+            text = encode(self._partial.value(), error_class=UpstreamProtocolError).decode()
             return text if whole else text[:-1]
         return self._text or "{}"
 

@@ -240,7 +240,7 @@ class GeminiStreamReader(FrameReader):
             self.context.losses.add(f"parts[{number}]", "a part without content was skipped")
             return
         try:
-            block = self._parts.read(Fields(legal, blame=UpstreamProtocolError))
+            block = self._parts.read(Fields(legal, error_class=UpstreamProtocolError))
         except DragomanError as error:
             self.context.losses.add(f"parts[{number}]", f"a part was skipped: {error.message}")
             return

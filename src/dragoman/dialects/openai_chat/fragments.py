@@ -41,7 +41,7 @@ def read_arguments(value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        return encode(value, blame=UpstreamProtocolError).decode()
+        return encode(value, error_class=UpstreamProtocolError).decode()
     return ""
 
 

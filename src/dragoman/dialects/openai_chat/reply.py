@@ -39,7 +39,7 @@ def explode(body: Json) -> Frames:
 
 
 def _build_frame(payload: Json) -> Frames:
-    return (Frame("", encode(payload, blame=UpstreamProtocolError)),)
+    return (Frame("", encode(payload, error_class=UpstreamProtocolError)),)
 
 
 def _build_error(body: Json) -> Json:
@@ -84,7 +84,7 @@ def collect(frames: Iterable[Frame]) -> Json:
     for frame in frames:
         if frame.data.strip() == b"[DONE]":
             break
-        chunk = decode(frame.data, blame=UpstreamProtocolError)
+        chunk = decode(frame.data, error_class=UpstreamProtocolError)
         if not isinstance(chunk, dict):
             continue
         if chunk.get("error"):
@@ -122,8 +122,8 @@ class ChoiceAccumulator:
     and depth.
     """
 
-    def __init__(self, blame: type[DragomanError]) -> None:
-        self._blame = blame
+    def __init__(self, error_class: type[DragomanError]) -> None:
+        self._error_class = error_class
         self._choice: dict[str, object] = {}
         self._message: dict[str, object] = {}
         self._logprobs: dict[str, object] | None = None
@@ -187,7 +187,7 @@ class ChoiceAccumulator:
                 if isinstance(entry, dict):
                     self._merge(entries.setdefault(entry["index"], {}), entry, depth + 1)
             return entries
-        self._grow(len(encode(value, blame=self._blame)))
+        self._grow(len(encode(value, error_class=self._error_class)))
         if isinstance(old, list) and not isinstance(old, TextPieces):
             old.extend(value)
             return old
@@ -196,7 +196,7 @@ class ChoiceAccumulator:
     def _grow(self, size: int) -> None:
         self._size += size
         if self._size > LIMIT:
-            raise self._blame(f"more than {LIMIT} characters in one choice")
+            raise self._error_class(f"more than {LIMIT} characters in one choice")
 
 
 def to_json(value: dict[str, object]) -> Json:

@@ -134,7 +134,7 @@ class ResponseObject:
         self._head |= {name: members.pop(name) for name in tuple(members) if name in LIVE}
         self._decided: Extras = dict(members)
         self._echo |= self._decided
-        self._written = encode(self._echo, blame=UpstreamProtocolError)
+        self._written = encode(self._echo, error_class=UpstreamProtocolError)
 
     def render(
         self,
@@ -162,9 +162,9 @@ class ResponseObject:
         written = self._written
         if late:
             written = encode(
-                {**self._echo, **_select_valid(late), **self._decided}, blame=UpstreamProtocolError
+                {**self._echo, **_select_valid(late), **self._decided}, error_class=UpstreamProtocolError
             )
-        head, items = encode(live, blame=UpstreamProtocolError)[:-1], b",".join(output)
+        head, items = encode(live, error_class=UpstreamProtocolError)[:-1], b",".join(output)
         return b'%b,"output":[%b],%b' % (head, items, written[1:])
 
 

@@ -43,7 +43,7 @@ class EventNumbering:
         self.next = 0
 
     def write(self, kind: str, members: Extras) -> Frames:
-        return self.write_encoded(kind, encode(members, blame=UpstreamProtocolError)[1:])
+        return self.write_encoded(kind, encode(members, error_class=UpstreamProtocolError)[1:])
 
     def write_encoded(self, kind: str, members: bytes) -> Frames:
         """The frame of an event whose members, after the opening brace, are already encoded."""
@@ -112,7 +112,7 @@ class ItemEmitter:
         return self._events.write("response.output_item.added", {"output_index": self._index, "item": item})
 
     def _write_done(self, item: Extras) -> Frames:
-        self.final = encode(item, blame=UpstreamProtocolError)
+        self.final = encode(item, error_class=UpstreamProtocolError)
         members = b'"output_index":%d,"item":%b}' % (self._index, self.final)
         return self._events.write_encoded("response.output_item.done", members)
 

@@ -155,7 +155,7 @@ class ResponsesStreamWriter:
         item = self._item or self._held
         unfinished = item.build_unfinished() if item else None
         if unfinished is not None:
-            output.append(encode(unfinished, blame=UpstreamProtocolError))
+            output.append(encode(unfinished, error_class=UpstreamProtocolError))
         frames += self._events.write("error", event_members)
         usage = write_usage(self._usage, same_dialect=self._same_dialect)
         written = response.render(FAILED, output=output, usage=usage, error=error)
