@@ -9,18 +9,26 @@ from hypothesis import strategies as st
 
 from dragoman import Governance, StreamTranslator
 from dragoman.pipeline.express import ExpressPath
+from dragoman.wire.sse import Output, RawEvents
 from tests.dialects.openai_chat.replies import DONE, call, calls, chunk, finish
-from tests.pipeline.asking import DIALECTS, asking
+from tests.pipeline.asking import DIALECTS, asking, declared
 
-#: Writers that take part in the express path.
-SHORT = ("anthropic", "openai_chat")
+#: Writers that put a text between the bytes around the last one; the others write every text as a delta.
+SHORT = ("anthropic", "openai_chat", "gemini")
+#: The declaration of the vendor's search. The Gemini writer keeps texts that a search may cite.
+SEARCH: dict[str, list[object]] = {
+    "anthropic": [{"type": "web_search_20250305", "name": "web_search"}],
+    "openai_chat": [],
+    "openai_responses": [{"type": "web_search"}],
+    "gemini": [{"googleSearch": {}}],
+}
 
 TEXTS = st.text(max_size=6) | st.sampled_from(
     ["a", "usage", "text", "\n", '"', "\\", "\x00", "\x7f", "\u2028", "é\U0001f600", "</b>", "/"]
 )
 CITATION = {
     "type": "url_citation",
-    "url_citation": {"url": "https://a", "title": "t", "start_index": 0, "end_index": 1},
+    "url_citation": {"url": "https://a", "title": "t", "start_index": 0, "end_index": 3},
 }
 OTHERS = st.sampled_from(
     [
@@ -46,42 +54,56 @@ def closed() -> Iterator[None]:
         yield
 
 
-def translate(client: str, governance: Governance, events: list[bytes]) -> bytes:
+def translate(client: str, governance: Governance, events: list[bytes], *, searches: bool = False) -> bytes:
+    request = asking(client)
+    request["tools"] = [*declared(client, ["Read"]), *(SEARCH[client] if searches else [])]
     translator = StreamTranslator(
-        source="openai_chat",
-        target=client,
-        request=asking(client, tools=["Read"]),
-        model="m",
-        governance=governance,
+        source="openai_chat", target=client, request=request, model="m", governance=governance
     )
     return b"".join(map(translator.feed, events)) + translator.close()
 
 
 @pytest.mark.parametrize("client", DIALECTS)
-@given(events=EVENTS, harvest=st.sampled_from(["off", "auto"]), is_cut=st.booleans())
+@given(events=EVENTS, harvest=st.sampled_from(["off", "auto"]), is_cut=st.booleans(), searches=st.booleans())
 def test_the_express_path_changes_nothing(
-    client: str, events: list[bytes], harvest: str, is_cut: bool
+    client: str, events: list[bytes], harvest: str, is_cut: bool, searches: bool
 ) -> None:
     stream = [chunk({"role": "assistant", "content": ""}), *events]
     # Without usage of the upstream the writers guess it from the characters.
     stream += [] if is_cut else [finish("stop"), DONE]
     governance = Governance(harvest="auto") if harvest == "auto" else Governance()
     with closed():
-        expected = translate(client, governance, stream)
-    assert translate(client, governance, stream) == expected
+        expected = translate(client, governance, stream, searches=searches)
+    assert translate(client, governance, stream, searches=searches) == expected
 
 
-@pytest.mark.parametrize("client", SHORT)
+@pytest.mark.parametrize("searches", [False, True])
+def test_citations_after_the_express_path_have_their_bytes(searches: bool) -> None:
+    """Gemini counts bytes, over all texts that the client joins."""
+    texts = [chunk({"content": text}) for text in ("one", " two", " three", " é", " four")]
+    thought = chunk({"reasoning_content": "Hm."})
+    cited = chunk({"annotations": [CITATION]})
+    stream = [chunk({"role": "assistant"}), *texts, thought, *texts, cited, finish("stop"), DONE]
+    with closed():
+        expected = translate("gemini", Governance(), stream, searches=searches)
+    assert b"groundingSupports" in expected
+    assert translate("gemini", Governance(), stream, searches=searches) == expected
+
+
+@pytest.mark.parametrize("client", DIALECTS)
 def test_texts_like_the_one_before_take_the_express_path(
     client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[bytes] = []
+    joined: list[bytes] = []
     ordinary = ExpressPath.translate
 
-    def translate_and_note(path: ExpressPath, data: bytes) -> bytes | None:
+    def translate_and_note(path: ExpressPath, data: bytes) -> Output | None:
         translated = ordinary(path, data)
         if translated is not None:
             taken.append(data)
+        if isinstance(translated, RawEvents):
+            joined.append(data)
         return translated
 
     monkeypatch.setattr(ExpressPath, "translate", translate_and_note)
@@ -89,3 +111,5 @@ def test_texts_like_the_one_before_take_the_express_path(
     translate(client, Governance(), [chunk({"role": "assistant"}), *deltas, finish("stop"), DONE])
     assert taken == deltas[-len(taken) :]
     assert len(taken) >= 3
+    outside_ascii = 1 if client == "gemini" else 0
+    assert len(joined) == (len(taken) - outside_ascii if client in SHORT else 0)

@@ -18,7 +18,9 @@ GOVERNANCE = (
 )
 
 TEXTS = st.lists(
-    st.sampled_from(["a", "one ", "é", "\n", '"', "\\", "<tool", "_call>", '{"name":', "</tool_call>", ""]),
+    st.sampled_from(
+        ["a", "one ", "é", "\u2028", "\n", '"', "\\", "<tool", "_call>", '{"name":', "</tool_call>", ""]
+    ),
     max_size=12,
 )
 ARGUMENTS = st.lists(

@@ -80,7 +80,7 @@ class StreamWriter(Protocol):
     """Grammatical events in, one block after another; frames of a legal stream out.
 
     A writer may also have a method `write_run` (`WriteRun`), which writes a run faster than delta by delta,
-    and `count_text`, with which it takes part in the express path (`pipeline.express`).
+    and `count_text` and `counts_only_ascii`, for the express path (`pipeline.express`).
     """
 
     def write(self, event: ReplyEvent) -> Frames: ...

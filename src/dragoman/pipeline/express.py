@@ -5,6 +5,9 @@ writer agree, it learns the bytes around the text on both sides from an event th
 way: through reader, stages, grammar and writer. From then on an event with the same bytes around its text
 becomes output without any of them. Reader and writer get the number of characters when it is left:
 at the first read that does not fit, and before anything else is written.
+
+A writer that must see every text, for an event number or a copy of the text, gets each text as a delta. Such
+an event still passes neither reader nor stages nor grammar.
 """
 
 from collections.abc import Callable
@@ -14,7 +17,7 @@ import msgspec
 from dragoman.dialects.event_template import EventTemplate
 from dragoman.dialects.interfaces import StreamReader, StreamWriter
 from dragoman.hub.events import ReadEvents, TextDelta
-from dragoman.wire.sse import FrameRuns, encode_sse
+from dragoman.wire.sse import FrameRuns, Output, RawEvents, encode_sse
 
 _encode = msgspec.json.Encoder().encode
 
@@ -25,24 +28,41 @@ MOST_CHARACTERS = 1024 * 1024
 class ExpressPath:
     """The express path of one round of a reply.
 
-    It is open to readers with a `text_template` and to writers that take part: both have `count_text`. Such
-    a writer declares that a text delta changes nothing but its count of characters, and that the frames of
-    one text differ only in the text.
+    It is open to readers with `text_template` and `count_text`. A writer with `count_text` declares that a
+    text delta of the open block changes nothing but its count of characters, and that the frames of one text
+    differ only in the text; with `counts_only_ascii`, that this holds for texts in ASCII. All other texts are
+    written as deltas.
     """
 
-    __slots__ = ("_characters", "_count_read", "_count_written", "_head", "_reader", "_tail", "_template")
+    __slots__ = (
+        "_characters",
+        "_count_read",
+        "_count_written",
+        "_head",
+        "_index",
+        "_reader",
+        "_tail",
+        "_template",
+        "_writer",
+        "_writes_deltas",
+        "_written",
+    )
 
     def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
         self._reader = reader
+        self._writer = writer
         self._count_read: Callable[[int], None] | None = getattr(reader, "count_text", None)
-        self._count_written: Callable[[int], None] | None = getattr(writer, "count_text", None)
-        #: The bytes around the text of an event, in and out.
+        self._count_written: Callable[[int], None] | None = None
+        #: Whether all texts, or all outside ASCII, are written as deltas.
+        self._writes_deltas = False
+        #: The bytes around the text of an event, in and out, and the block of the text.
         self._template: EventTemplate | None = None
         self._head = self._tail = b""
-        #: Those that passed since reader and writer were informed.
-        self._characters = 0
+        self._index = 0
+        #: The characters that passed since reader and writer were informed, and those written as deltas.
+        self._characters = self._written = 0
 
-    def translate(self, data: bytes) -> bytes | None:
+    def translate(self, data: bytes) -> Output | None:
         """The output for one event that fits; None if it must take the ordinary way."""
         template = self._template
         if template is None:
@@ -52,26 +72,37 @@ class ExpressPath:
             self.leave()
             return None
         self._characters += len(text)
-        return self._head + _encode(text) + self._tail
+        if self._writes_deltas and (self._count_written is None or not text.isascii()):
+            self._written += len(text)
+            return self._writer.write(TextDelta(self._index, text))
+        return RawEvents(self._head + _encode(text) + self._tail)
 
     def learn(self, data: bytes, events: ReadEvents, output: FrameRuns) -> None:
         """Learn from a read that took the ordinary way. Called only if no stage handles texts."""
         event = events[0]
-        if self._count_read is None or self._count_written is None or type(event) is not TextDelta:
+        if self._count_read is None or type(event) is not TextDelta:
             return
         template: EventTemplate | None = getattr(self._reader, "text_template", None)
         if template is None or len(output.parts) != 1 or template.read_event(data) != event.text:
             return
-        encoded, value = encode_sse(output), _encode(event.text)
-        # A text that occurs twice may be the name of a member.
-        if encoded.count(value) == 1:
-            self._template = template
+        count: Callable[[int], None] | None = getattr(self._writer, "count_text", None)
+        if count is not None:
+            encoded, value = encode_sse(output), _encode(event.text)
+            # A text that occurs twice may be the name of a member.
+            if encoded.count(value) != 1:
+                return
             self._head, _, self._tail = encoded.partition(value)
+        self._template, self._index, self._count_written = template, event.index, count
+        self._writes_deltas = count is None or getattr(self._writer, "counts_only_ascii", False)
 
     def leave(self) -> None:
         """Inform reader and writer. The next event takes the ordinary way."""
         self._template = None
-        characters, self._characters = self._characters, 0
-        if characters and self._count_read is not None and self._count_written is not None:
+        characters, written = self._characters, self._written
+        if not characters:
+            return
+        self._characters = self._written = 0
+        if self._count_read is not None:
             self._count_read(characters)
-            self._count_written(characters)
+        if self._count_written is not None:
+            self._count_written(characters - written)

@@ -43,7 +43,7 @@ from dragoman.hub.tally import TALLY_EVENTS, Tally
 from dragoman.pipeline.express import ExpressPath
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.providers.profile import TargetFacts
-from dragoman.wire.sse import Frame, FrameRun, FrameRuns, Output, RawEvents
+from dragoman.wire.sse import Frame, FrameRun, FrameRuns, Output
 
 
 class ReplyPipeline(Protocol):
@@ -183,7 +183,7 @@ class TranslatedReply:
     def feed(self, data: bytes) -> Output:
         translated = self._express.translate(data)
         if translated is not None:
-            return RawEvents(translated)
+            return translated
         if self.is_ended:
             return []
         events = self._reader.feed_runs(data)

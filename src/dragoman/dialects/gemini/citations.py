@@ -47,6 +47,15 @@ class CitedText:
             if self.characters > MAX_KEPT:
                 self._pieces = None
 
+    @property
+    def is_kept(self) -> bool:
+        return self._pieces is not None
+
+    def count_ascii(self, characters: int) -> None:
+        """Add the length of an ASCII text. Called only if the text is not kept."""
+        self.characters += characters
+        self.size += characters
+
     def text(self) -> str | None:
         return None if self._pieces is None else "".join(self._pieces)
 

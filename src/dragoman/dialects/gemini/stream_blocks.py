@@ -2,7 +2,7 @@
 
 `PendingCall` is a call that the stream reader reads: one part, or several if the client asked for partial
 arguments. `PartialArguments` collects such arguments, value by value. `OpenPart` is the block that the stream
-writer writes.
+writer writes; `escape_line_ends` makes its frames one line each.
 """
 
 import re
@@ -178,6 +178,19 @@ def _join_pieces(value: object) -> object:
     if isinstance(value, list):
         return [_join_pieces(inner) for inner in value]
     return value
+
+
+#: Clients that split decoded text into lines treat these characters as line ends, so they are escaped.
+_LINE_ENDS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
+
+
+def escape_line_ends(data: bytes) -> bytes:
+    """The JSON text as one line for every client."""
+    if data.isascii():
+        return data
+    for raw, escaped in _LINE_ENDS:
+        data = data.replace(raw, escaped)
+    return data
 
 
 class OpenPart:

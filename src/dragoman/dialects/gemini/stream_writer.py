@@ -6,7 +6,7 @@ every client sends back, so an envelope in it also holds the thoughts before the
 at the end are written on an empty text.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
 import msgspec
@@ -18,7 +18,7 @@ from dragoman.dialects.gemini.logprobs import RESULT, write_tokens
 from dragoman.dialects.gemini.names import NAME, NO_ARGUMENTS, NO_ID
 from dragoman.dialects.gemini.reasoning import BARE, BARE_EXTRA, UNSEALED, encode_envelope, is_native
 from dragoman.dialects.gemini.stop_reasons import choose_finish_reason
-from dragoman.dialects.gemini.stream_blocks import OpenPart
+from dragoman.dialects.gemini.stream_blocks import OpenPart, escape_line_ends
 from dragoman.dialects.gemini.usage import write_usage
 from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.pings import NO_PING
@@ -39,6 +39,7 @@ from dragoman.hub.events import (
     BlockClosed,
     BlockOpened,
     CitationAdded,
+    DeltaRun,
     ReasoningDelta,
     ReplyEvent,
     ReplyFailed,
@@ -51,34 +52,25 @@ from dragoman.hub.events import (
 from dragoman.hub.seal import Seal, SealedItem
 from dragoman.hub.usage import Usage
 from dragoman.wire.partial_json import parse_object, wrap_as_object
-from dragoman.wire.sse import Frame, Frames, join_frames
+from dragoman.wire.sse import Frame, FrameRun, Frames, join_frames
 
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
+_encode, _encode_lines = _encoder.encode, _encoder.encode_lines
 
 _HEAD = b'{"candidates":[{"content":{"parts":[{"text":'
 _TEXT_TAIL = b'}],"role":"model"},"index":0}]'
 _THOUGHT_TAIL = b',"thought":true' + _TEXT_TAIL
 
-#: Clients that split decoded text into lines treat these characters as line ends, so they are escaped.
-_LINE_ENDS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
-
 #: The separator between the parts of a thought in one text.
 _BETWEEN_PARTS = "\n\n"
-
-
-def escape_line_ends(data: bytes) -> bytes:
-    """The JSON text as one line for every client."""
-    if data.isascii():
-        return data
-    for raw, escaped in _LINE_ENDS:
-        data = data.replace(raw, escaped)
-    return data
 
 
 class GeminiStreamWriter:
     """Turns the events of one reply into frames."""
 
     ping = NO_PING
+    #: Offsets of citations are in bytes, and some characters are escaped.
+    counts_only_ascii = True
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
@@ -109,6 +101,29 @@ class GeminiStreamWriter:
 
     def write(self, event: ReplyEvent) -> Frames:
         return _HANDLERS[type(event)](self, event)
+
+    def write_run(self, run: DeltaRun) -> Sequence[Frame | FrameRun]:
+        opened, texts = self._open, run.texts
+        if opened is None:
+            return ()
+        if run.kind is ArgumentsDelta:
+            opened.pieces += texts
+            return ()
+        if run.kind is TextDelta and self._joining == "text":
+            opened.text.add("".join(texts))
+            tail = self._text_tail
+        elif run.kind is ReasoningDelta and self._joining == "thought" and 0 in opened.parts:
+            opened.parts[0] += texts
+            tail = _THOUGHT_TAIL + self._suffix
+        else:
+            return join_frames(map(self.write, run.expand()))
+        return (FrameRun("", _HEAD, escape_line_ends(_encode_lines(texts)), tail),)
+
+    @property
+    def count_text(self) -> Callable[[int], None] | None:
+        """Counts text deltas that were written with the bytes around the last one; None if texts are kept."""
+        opened = self._open
+        return opened.text.count_ascii if opened and not opened.text.is_kept else None
 
     def _on_reply_started(self, event: ReplyStarted) -> Frames:
         model = self._context.model or event.model
