@@ -1,6 +1,6 @@
 """Blocks that the target cannot express: vendor blocks, refusals, errors, and media it does not accept.
 
-What a vendor's own tool did stays in the conversation as text: a call without its tool would be an orphan. A
+What a vendor's own tool did stays in the conversation as text: a call would name a tool that is missing. A
 placeholder shows the model that something was there; the loss informs the client.
 """
 

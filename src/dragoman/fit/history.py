@@ -22,7 +22,7 @@ from dragoman.hub.request import Message, Request, list_blocks
 from dragoman.providers.profile import TargetFacts
 
 NO_RESULT = "[no result: interrupted]"
-ORPHAN = "[result of an unknown tool call]"
+UNMATCHED_RESULT = "[result of an unknown tool call]"
 
 #: Blocks that only an assistant message may hold.
 _ASSISTANT_ONLY = (ToolCall, Reasoning)
@@ -160,14 +160,14 @@ class _History:
 
     def _read_other(self, message: Message) -> None:
         kept: list[AnyBlock] = []
-        orphans: list[AnyBlock] = []
+        unmatched: list[AnyBlock] = []
         changed = False
         for block in message.blocks:
             if type(block) is ToolResult:
                 changed = True
                 if not self._attach(block, message):
                     self._losses.add(block.at, "a result without a call became text")
-                    orphans += self._write_orphan(block)
+                    unmatched += self._write_unmatched(block)
             elif isinstance(block, _ASSISTANT_ONLY):
                 changed = True
                 self._losses.add(block.at, "only an assistant message can hold this")
@@ -175,15 +175,15 @@ class _History:
                 kept.append(block)
         if not changed:
             self._items.append(message)
-        elif orphans or kept:
-            if orphans and kept:
-                kept[0] = self._separate(orphans[-1], kept[0])
-            blocks = (*orphans, *kept)
+        elif unmatched or kept:
+            if unmatched and kept:
+                kept[0] = self._separate(unmatched[-1], kept[0])
+            blocks = (*unmatched, *kept)
             self._items.append(replace(message, role="user", blocks=blocks, form="", extras={}))
 
-    def _write_orphan(self, result: ToolResult) -> list[AnyBlock]:
+    def _write_unmatched(self, result: ToolResult) -> list[AnyBlock]:
         """A result without a call as labelled text."""
-        label = f"{ORPHAN} {result.name}".rstrip()
+        label = f"{UNMATCHED_RESULT} {result.name}".rstrip()
         blocks: list[AnyBlock] = [Text(text=label, at=result.at)]
         for block in result.content:
             if not _is_empty(block, self._target):
