@@ -249,7 +249,7 @@ def test_an_outage_refuses_only_budgets_and_loses_nothing(tmp_path: Path) -> Non
                 assert statuses.count(200) <= 4
                 assert await ask(session, first, free) == 200
                 # Its usage is in the outbox, and the next gateway writes it.
-                await eventually(lambda: bool(list(tmp_path.glob("gateway0/**/outbox-*"))))
+                await eventually(lambda: bool(list(tmp_path.glob("gateway0/**/outbox-*"))), within=20.0)
                 await first.stop()
                 await asyncio.to_thread(server.resume)
                 async with started(tmp_path, config(upstream, server.url, timeout=1.0), 1) as (again,):
