@@ -35,6 +35,11 @@ async def wait() -> str:
     return "done"
 
 
+@server.tool(description="End the server.")
+def end() -> str:
+    os._exit(3)
+
+
 def add_many(count: int) -> None:
     for number in range(count):
 

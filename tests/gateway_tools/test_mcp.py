@@ -16,10 +16,11 @@ from dragoman.config.config import Config
 from dragoman.config.load import load
 from dragoman.config.settings import Secret
 from dragoman.config.tools import McpServerSettings, ToolsSettings, WebSearchSettings
+from dragoman.gateway_tools import mcp_servers
 from dragoman.gateway_tools.mcp import McpTool, build_mcp_tool, find_functions
-from dragoman.gateway_tools.mcp_servers import McpFunction
+from dragoman.gateway_tools.mcp_servers import McpFunction, McpServer
 from dragoman.gateway_tools.memory import ToolMemory
-from dragoman.gateway_tools.tool import ToolOutcome, ToolRun
+from dragoman.gateway_tools.tool import ToolFailed, ToolOutcome, ToolRun
 from dragoman.gateway_tools.toolbox import build_toolbox
 from dragoman.hub.blocks import Media, Text, Tool, ToolCall
 from dragoman.hub.errors import ConfigError
@@ -38,6 +39,7 @@ pytest.importorskip("mcp", reason="the extra mcp comes with the clients")
 PROGRAM = str(Path(__file__).parent / "mcp_program.py")
 FACTS = build_target_facts(Profile(dialect="openai_chat"), "anthropic")
 SECONDS = 60.0
+NAMES = ["notes__lookup", "notes__picture", "notes__wait", "notes__end"]
 
 
 def stdio(*arguments: str, **more: Any) -> McpServerSettings:
@@ -85,7 +87,7 @@ def test_tools_of_a_program_are_offered_and_run() -> None:
     async def work(tool: McpTool) -> None:
         offer = tool.offer(asked(), FACTS)
         assert offer is not None
-        assert [each.name for each in offer.functions] == ["notes__lookup", "notes__picture", "notes__wait"]
+        assert [each.name for each in offer.functions] == NAMES
         assert offer.functions[0].schema is not None
         assert "key" in str(offer.functions[0].schema)
         found = await call(tool, "notes__lookup", key="k1")
@@ -183,6 +185,54 @@ def test_a_server_that_cannot_be_started_is_left_out(caplog: pytest.LogCaptureFi
     assert "hidden-value" not in caplog.text
 
 
+def list_names(tool: McpTool) -> list[str]:
+    offer = tool.offer(asked(), FACTS)
+    return [each.name for each in offer.functions] if offer else []
+
+
+def test_a_server_that_ends_is_started_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(tool: McpTool) -> None:
+        with pytest.raises(ToolFailed, match="the MCP server notes failed"):
+            await call(tool, "notes__end")
+        while list_names(tool):
+            await asyncio.sleep(0)
+        # A minute after its start.
+        await tool.prepare()
+        assert list_names(tool) == []
+        monkeypatch.setattr(mcp_servers, "RETRY_SECONDS", 0.0)
+        await tool.prepare()
+        assert list_names(tool) == NAMES
+        assert isinstance(await call(tool, "notes__lookup", key="k"), ToolOutcome)
+
+    use(work, notes=stdio())
+    assert "the connection to the MCP server notes is lost" in caplog.text
+
+
+def test_an_error_answer_does_not_end_a_server() -> None:
+    async def work(tool: McpTool) -> None:
+        failed = await call(tool, "notes__lookup", wrong=1)
+        assert isinstance(failed, ToolOutcome)
+        assert failed.is_error
+        assert list_names(tool) == NAMES
+
+    use(work, notes=stdio())
+
+
+def test_requests_do_not_wait_for_a_server_that_could_not_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_servers, "CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr(mcp_servers, "RETRY_SECONDS", 0.0)
+    silent = McpServerSettings(command=(sys.executable, "-c", "import sys; sys.stdin.read()"))
+
+    async def work(tool: McpTool) -> None:
+        monkeypatch.setattr(mcp_servers, "CONNECT_SECONDS", 2 * SECONDS)
+        await tool.prepare()
+        assert list_names(tool) == []
+
+    use(work, silent=silent)
+
+
 @pytest.mark.parametrize(
     "request_",
     [asked(max_tokens=1), asked(output=OutputFormat(kind="json_schema", schema={}))],
@@ -206,7 +256,7 @@ def test_a_request_for_a_search_alone_gets_no_tools() -> None:
             hosted = Tool(name="web_search", kind="hosted", common_name="web_search")
             assert [tool.name for tool in tools.apply(asked(tools=(hosted,)), FACTS).tools] == ["web_search"]
             names = [tool.name for tool in tools.apply(asked(), FACTS).tools]
-            assert names == ["notes__lookup", "notes__picture", "notes__wait"]
+            assert names == NAMES
         finally:
             await toolbox.close()
 
@@ -281,6 +331,18 @@ def test_every_client_uses_a_tool_that_only_the_gateway_knows(client: str) -> No
         assert b"notes__lookup" not in result.client.body
 
     asyncio.run(scenario())
+
+
+def test_long_and_similar_names_stay_different() -> None:
+    server = McpServer("s", stdio())
+    names = ("a.b", "a_b", "x" * 70 + "1", "x" * 70 + "2")
+    server.functions = tuple(McpFunction(server="s", name=name, description="", schema={}) for name in names)
+    offer = McpTool({"s": server}, 30).offer(asked(), FACTS)
+    assert offer is not None
+    assert len({each.name for each in offer.functions}) == len(names)
+    assert all(len(each.name) <= 64 for each in offer.functions)
+    assert isinstance(offer.context, dict)
+    assert sorted(each.name for each in offer.context.values()) == sorted(names)
 
 
 def test_a_search_prefers_words_of_the_name() -> None:

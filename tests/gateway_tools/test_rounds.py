@@ -269,6 +269,55 @@ def test_a_failure_is_an_error_for_the_model(failure: Exception, expected: str) 
     assert "internal detail" not in result
 
 
+@pytest.mark.parametrize("outcome", [SystemExit(3), None, 5, {"text": "x"}], ids=repr)
+def test_a_tool_of_a_third_party_does_not_break_the_reply(outcome: object) -> None:
+    class Odd(LookUp):
+        async def run(self, run: ToolRun) -> Any:
+            if isinstance(outcome, SystemExit):
+                raise outcome
+            return outcome
+
+    text, request, _ = ask_with(Odd(), [call(NAME, 1)], [Text(text="Sorry.")])
+    assert text == "Sorry."
+    assert "the tool failed" in str(texts_of_results(request))
+
+
+class OddOffer(LookUp):
+    def offer(self, request: Request, target: TargetFacts) -> ToolOffer:
+        raise SystemExit(3)
+
+
+class OddPreparation(LookUp):
+    async def prepare(self) -> None:
+        raise KeyError("internal detail")
+
+
+@pytest.mark.parametrize("odd", [OddOffer(), OddPreparation()], ids=["offer", "prepare"])
+def test_a_tool_that_fails_before_it_runs_is_left_out(
+    odd: GatewayTool, caplog: pytest.LogCaptureFixture
+) -> None:
+    scripted = ScriptedUpstream(script("openai_chat", events_of_round(0, [Text(text="Hi.")], Usage())))
+    bench = use_tools(Bench({"up": scripted}), odd=odd, tool=LookUp())
+    result = run(bench.run_exchange(question("anthropic", tools=(OWN,))))
+    assert read_essence("anthropic", result.client.body).text == "Hi."
+    assert scripted.calls[0].body.count(b"Looks it up") == 1
+    assert f"the tool {type(odd).__name__} is left out" in caplog.text
+    assert "internal detail" not in caplog.text
+
+
+def test_tools_with_one_name_get_different_names() -> None:
+    one, other = LookUp("one"), LookUp("other")
+    called = [call(f"gateway_{NAME}", 1), call(f"gateway_gateway_{NAME}", 2)]
+    scripted = ScriptedUpstream(
+        script("openai_chat", events_of_round(0, called, Usage())),
+        script("openai_chat", events_of_round(1, [Text(text="So.")], Usage())),
+    )
+    bench = use_tools(Bench({"up": scripted}), one=one, other=other)
+    run(bench.run_exchange(question("anthropic", tools=(NAME,))))
+    assert (len(one.runs), len(other.runs)) == (1, 1)
+    assert texts_of_results(read_asked("openai_chat", scripted.calls[1])) == ["one", "other"]
+
+
 def test_arguments_that_cannot_be_read_are_an_error_for_the_model() -> None:
     broken = ToolCall(id="call_1abcdefgh", name=NAME, arguments='["no object"]')
     _, request, _ = ask_with(LookUp(), [broken], [Text(text="Sorry.")])

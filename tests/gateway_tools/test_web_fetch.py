@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config.tools import WebFetchSettings
+from dragoman.gateway_tools.hosted import HostedUses
 from dragoman.gateway_tools.page_text import read_page
-from dragoman.gateway_tools.tool import AskModel, ToolOutcome, ToolRun
+from dragoman.gateway_tools.tool import AskModel, ToolFailed, ToolOutcome, ToolRun
 from dragoman.gateway_tools.web_client import is_public
 from dragoman.gateway_tools.web_fetch import WebFetchTool
-from dragoman.hub.blocks import Text
+from dragoman.hub.blocks import SearchOptions, Text, Tool
 from dragoman.hub.fold import Reply
 from dragoman.hub.request import Request
 from tests.gateway_tools.stub_server import html_answer, serve
@@ -30,9 +31,14 @@ async def ask_nothing(name: str, request: Request) -> Reply:
 ASK: AskModel = ask_nothing
 
 
-async def read(url: str, **settings: Any) -> ToolOutcome:
+def hosted(options: SearchOptions | None = None) -> HostedUses:
+    return HostedUses(Tool(name="web_fetch", kind="hosted", common_name="web_fetch", search=options))
+
+
+async def read(url: str, uses: HostedUses | None = None, **settings: Any) -> ToolOutcome:
     tool = WebFetchTool(WebFetchSettings(**settings), with_search=True)
-    return await tool.run(ToolRun(name="web_fetch", arguments={"url": url}, ask_model=ASK))
+    context = uses or hosted()
+    return await tool.run(ToolRun(name="web_fetch", arguments={"url": url}, context=context, ask_model=ASK))
 
 
 def text_of(outcome: ToolOutcome) -> str:
@@ -55,7 +61,7 @@ def resolve_to(*answers: str) -> Any:
     [
         *("127.0.0.1", "127.8.8.8", "10.0.0.1", "172.16.3.4", "192.168.1.1", "169.254.169.254", "100.64.0.1"),
         *("0.0.0.0", "224.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1"),  # noqa: S104 (read, not bound)
-        *("::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1", "2001:db8::1"),
+        *("::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "fec0::1", "ff02::1", "2001:db8::1"),
         *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "no address", ""),
     ],
 )
@@ -132,6 +138,8 @@ def test_a_name_is_resolved_once_so_that_it_cannot_change_after_the_check(
         "http://",
         "http://someone@host/",
         "http://a b/",
+        "http://example.org:99999/",
+        "http://a..ü/",
     ],
 )
 def test_other_addresses_are_refused(url: str) -> None:
@@ -162,6 +170,104 @@ def test_size_and_kind_are_bounded() -> None:
     bomb = gzip.compress(b"a" * 5_000_000)
     inflated = fetch_page((200, {"content-type": "text/plain", "content-encoding": "gzip"}, bomb), max_mb=0.1)
     assert len(text_of(inflated)) == 40_000
+
+
+#: Pages whose time must be linear in their length, as parts that are repeated.
+SLOW_PAGES = ["<a ", "<a =", '<a href="', "<!--", "</", "<?", "<![", "<svg></b>", "<title><b>", "<script></x"]
+
+
+@pytest.mark.parametrize("part", SLOW_PAGES)
+def test_a_page_that_is_made_to_be_slow_is_read(part: str) -> None:
+    # With a time that is not linear this takes hours.
+    title, _ = read_page("<title>T</title>" + part * (2_000_000 // len(part)))
+    assert title == "T"
+
+
+def test_a_charset_that_is_slow_to_read_is_not_used() -> None:
+    body = b"a" * 2_000_000 + b"-" + b"b" * 2_000_000
+    outcome = fetch_page((200, {"content-type": "text/plain; charset=punycode"}, body))
+    assert text_of(outcome).startswith("aaaa")
+
+
+def test_markup_that_is_not_closed_loses_no_text_before_it() -> None:
+    html = "<head><title>A &lt; B</title><meta a='>'><body>3 < 4<br/>x <svg><title>no</title>no</svg>y"
+    html += "<a class=it's href=https://q.example/?a=1&amp;b>z</a><!-- > no --></3>!<p"
+    assert read_page(html) == ("A < B", "3 < 4\nx yz (https://q.example/?a=1&b)!")
+
+
+def test_addresses_in_other_scripts_are_encoded() -> None:
+    async def scenario() -> tuple[ToolOutcome, str]:
+        async with serve({"/%C3%BC": html_answer("here")}) as server:
+            outcome = await read(f"{server.url}/ü?q=ü&r=%20", private=("127.0.0.1",))
+            return outcome, server.requests[0][0]
+
+    outcome, head = asyncio.run(scenario())
+    assert text_of(outcome) == "here"
+    assert head.startswith("GET /%C3%BC?q=%C3%BC&r=%20 HTTP/1.1\r\n")
+
+
+def test_a_host_in_another_script_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts: list[str] = []
+
+    async def scenario() -> None:
+        async def resolve(host: str, port: int, **more: object) -> list[object]:
+            hosts.append(host)
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+        assert "not on the public internet" in text_of(await read("https://bücher.example/a"))
+
+    asyncio.run(scenario())
+    assert hosts == ["xn--bcher-kva.example"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        SearchOptions(allowed_domains=("other.example",)),
+        SearchOptions(blocked_domains=("127.0.0.1",)),
+        SearchOptions(allowed_domains=("127.0.0.1/elsewhere",)),
+    ],
+)
+def test_the_clients_domain_lists_hold_for_pages(options: SearchOptions) -> None:
+    async def scenario() -> tuple[ToolOutcome, int]:
+        async with serve({"/p": html_answer("secret")}) as server:
+            outcome = await read(f"{server.url}/p", hosted(options), private=("127.0.0.1",))
+            return outcome, len(server.requests)
+
+    outcome, count = asyncio.run(scenario())
+    assert "lists of domains" in text_of(outcome)
+    assert count == 0
+
+
+def test_the_clients_domain_lists_hold_after_a_redirect() -> None:
+    async def scenario() -> ToolOutcome:
+        moved = (302, {"location": "http://localhost/x"}, b"")
+        async with serve({"/p": moved}) as server:
+            uses = hosted(SearchOptions(allowed_domains=("127.0.0.1",)))
+            return await read(f"{server.url}/p", uses, private=("127.0.0.1", "localhost"))
+
+    assert "lists of domains" in text_of(asyncio.run(scenario()))
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://a.example:1@evil.example/", "http://evil.example?.a.example", "http://evil.example#.a.example"],
+)
+def test_a_domain_is_not_found_in_other_parts_of_an_address(url: str) -> None:
+    assert not hosted(SearchOptions(allowed_domains=("a.example",))).allows(url)
+
+
+def test_the_clients_limit_on_pages_holds() -> None:
+    async def scenario() -> None:
+        async with serve({"/p": html_answer("here")}) as server:
+            uses = hosted(SearchOptions(max_uses=1))
+            assert not (await read(f"{server.url}/p", uses, private=("127.0.0.1",))).is_error
+            with pytest.raises(ToolFailed, match="allows 1 pages"):
+                await read(f"{server.url}/p", uses, private=("127.0.0.1",))
+            assert len(server.requests) == 1
+
+    asyncio.run(scenario())
 
 
 def test_redirects_end() -> None:

@@ -1,8 +1,11 @@
 """Tools that a client expects its vendor to run, and that the gateway runs because the target does not."""
 
+from urllib.parse import urlsplit
+
 import msgspec
 
-from dragoman.hub.blocks import Tool
+from dragoman.gateway_tools.tool import ToolFailed
+from dragoman.hub.blocks import SearchOptions, Tool
 from dragoman.hub.request import Request
 from dragoman.providers.profile import TargetFacts
 
@@ -29,3 +32,35 @@ def remove_hosted(request: Request, common_name: str) -> Request:
     """The request without the hosted tools with this common name."""
     kept = tuple(tool for tool in request.tools if tool.kind != "hosted" or tool.common_name != common_name)
     return msgspec.structs.replace(request, tools=kept)
+
+
+class HostedUses:
+    """The uses of a hosted tool in one reply: the client's options for it, and how many uses there were."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.common_name = tool.common_name
+        self.options = tool.search or SearchOptions()
+        self._count = 0
+
+    def count(self, what: str) -> None:
+        """Count one use. Raises `ToolFailed` if the client allows no more of them."""
+        self._count += 1
+        limit = self.options.max_uses
+        if limit is not None and self._count > limit:
+            raise ToolFailed(f"the client allows {limit} {what} in one reply, and they have been made")
+
+    def allows(self, url: str) -> bool:
+        """Whether the domain lists of the client allow a page."""
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            return False
+        host = "." + (parts.hostname or "")
+        path = host + parts.path.lower()
+
+        def matches(domain: str) -> bool:
+            named = "." + domain.lower().removeprefix("*.").strip("/")
+            return path.startswith(named) if "/" in named else host.endswith(named)
+
+        allowed, blocked = self.options.allowed_domains, self.options.blocked_domains
+        return (not allowed or any(map(matches, allowed))) and not any(map(matches, blocked))

@@ -15,12 +15,15 @@ from dragoman.gateway_tools.tool import (
     build_function,
 )
 from dragoman.hub.blocks import Tool
+from dragoman.hub.ids import digest
 from dragoman.hub.request import Request
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode
 
 #: Tools that one search returns.
 MAX_FOUND = 8
+#: Characters of a function's name, as many as all vendors accept.
+MAX_NAME = 64
 #: Tokens. Requests with a smaller limit are probes.
 SMALLEST_ANSWER = 64
 
@@ -62,9 +65,9 @@ class McpTool(GatewayTool):
         await asyncio.gather(*(server.connect() for server in self._servers.values()))
 
     def offer(self, request: Request, target: TargetFacts) -> ToolOffer | None:
-        functions = {
-            _build_name(each): each for server in self._servers.values() for each in server.functions
-        }
+        functions: dict[str, McpFunction] = {}
+        for each in (each for server in self._servers.values() for each in server.functions):
+            functions[_build_name(each, functions)] = each
         if not functions or not _may_use_tools(request):
             return None
         if len(functions) > self._search_above:
@@ -131,8 +134,11 @@ def _may_use_tools(request: Request) -> bool:
     return has_functions or (not request.tools and request.output is None)
 
 
-def _build_name(function: McpFunction) -> str:
-    return _ILLEGAL.sub("_", f"{function.server}__{function.name}")[:64]
+def _build_name(function: McpFunction, taken: Collection[str]) -> str:
+    """The function's name for models: legal, short, and not one of `taken`."""
+    full = f"{function.server}__{function.name}"
+    name = _ILLEGAL.sub("_", full)[:MAX_NAME]
+    return name if name not in taken else f"{name[: MAX_NAME - 9]}_{digest(full, length=8)}"
 
 
 def _build_tool(name: str, function: McpFunction) -> Tool:

@@ -1,7 +1,8 @@
 """`McpServer`: the connection to one MCP server, by the official SDK, which is an optional package.
 
 The SDK ties a connection to the task that opened it, so each server has a task of its own. It connects, lists
-the tools, and waits until the gateway closes it. A server that cannot be reached is tried again later.
+the tools, and waits until the gateway closes it or a call shows that the connection is lost. A server that
+cannot be reached is tried again later.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from dragoman.wire.fields import encode
 
 LOGGER = logging.getLogger("dragoman")
 
-#: Seconds to connect and to list the tools; and until a server that failed is tried again.
+#: Seconds to connect and to list the tools; and from the beginning of a connection that failed to the next.
 CONNECT_SECONDS = 20.0
 RETRY_SECONDS = 60.0
 #: Seconds for a server to end.
@@ -45,21 +46,30 @@ class McpServer:
         self._settings = settings
         self._client: Any = None
         self._task: asyncio.Task[None] | None = None
-        self._ended_at = 0.0
+        #: When the last connection began, and whether it was never ready.
+        self._began_at: float | None = None
+        self._has_failed = False
         self._is_ready = asyncio.Event()
-        self._is_closing = asyncio.Event()
+        self._must_end = asyncio.Event()
+        self._is_closed = False
         #: The tools that the server has and the configuration selects.
         self.functions: tuple[McpFunction, ...] = ()
 
     async def connect(self) -> None:
-        """Connect if there is no connection. Returns when the tools are known, or the attempt has failed."""
+        """Connect if there is no connection. Returns when the tools are known, or the attempt has failed.
+
+        Does not wait for a server that could not be reached the last time.
+        """
         loop = asyncio.get_running_loop()
         if self._task is None or self._task.done():
-            if self._ended_at and loop.time() - self._ended_at < RETRY_SECONDS:
+            is_early = self._began_at is not None and loop.time() - self._began_at < RETRY_SECONDS
+            if is_early or self._is_closed:
                 return
-            self._is_ready = asyncio.Event()
+            self._is_ready, self._must_end = asyncio.Event(), asyncio.Event()
+            self._began_at = loop.time()
             self._task = loop.create_task(self._serve(), name=f"dragoman-mcp-{self.name}")
-        await self._is_ready.wait()
+        if not self._has_failed:
+            await self._is_ready.wait()
 
     async def call(self, name: str, arguments: dict[str, object]) -> ToolOutcome:
         """Call a tool. Raises `ToolFailed`."""
@@ -67,12 +77,15 @@ class McpServer:
             raise ToolFailed(f"the MCP server {self.name} is not connected")
         try:
             result = await self._client.call_tool(name, arguments)
-        except (OSError, RuntimeError, ValueError, _import_error_class()) as error:
+        except Exception as error:  # The SDK passes on those of its transports.
+            if _is_lost(error):
+                self._must_end.set()
             raise ToolFailed(f"the MCP server {self.name} failed: {str(error)[:300]}") from None
         return _read_result(result.model_dump(mode="json", by_alias=True))
 
     async def close(self) -> None:
-        self._is_closing.set()
+        self._is_closed = True
+        self._must_end.set()
         if self._task is not None:
             done, _ = await asyncio.wait((self._task,), timeout=CLOSE_SECONDS)
             if not done:
@@ -85,14 +98,16 @@ class McpServer:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     client = await stack.enter_async_context(await self._open(stack))
                     self.functions = tuple(await self._list_functions(client))
-                self._client = client
+                self._client, self._has_failed = client, False
                 self._is_ready.set()
-                await self._is_closing.wait()
+                await self._must_end.wait()
+            if not self._is_closed:
+                LOGGER.warning("the connection to the MCP server %s is lost", self.name)
         except Exception as error:  # Whatever a server does, the gateway goes on without it.
             LOGGER.warning("the MCP server %s cannot be used: %s", self.name, _describe(error))
         finally:
+            self._has_failed = self._client is None
             self._client, self.functions = None, ()
-            self._ended_at = asyncio.get_running_loop().time()
             self._is_ready.set()
 
     async def _open(self, stack: AsyncExitStack) -> Any:
@@ -132,10 +147,15 @@ class McpServer:
         return found
 
 
-def _import_error_class() -> type[Exception]:
-    """The class of the SDK's exceptions for error answers of a server."""
-    error: type[Exception] = import_module("mcp").MCPError
-    return error
+def _is_lost(error: Exception) -> bool:
+    """Whether an error of a call means that the connection cannot be used again."""
+    if isinstance(error, ValueError | RuntimeError):
+        # A result that does not fit the tool's schema.
+        return False
+    types = import_module("mcp_types")
+    code = getattr(error, "code", types.CONNECTION_CLOSED)
+    # With an invalid request a server answers that does not know the session, because it started again.
+    return abs(code) in (abs(types.CONNECTION_CLOSED), abs(types.INVALID_REQUEST))
 
 
 def _describe(error: Exception) -> str:

@@ -1,6 +1,7 @@
 """`TargetTools`: the gateway's own tools for one request to one target."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 import msgspec
@@ -9,7 +10,7 @@ from dragoman.config.tools import ToolsSettings
 from dragoman.fit.names import build_name_map
 from dragoman.gateway_tools.memory import SHOWN_MARK, ToolMemory, name_conversation
 from dragoman.gateway_tools.stages import CitationStage, GatewayCallStage
-from dragoman.gateway_tools.tool import AskModel, GatewayTool, ToolFailed, ToolOutcome, ToolRun
+from dragoman.gateway_tools.tool import AskModel, GatewayTool, ToolFailed, ToolOffer, ToolOutcome, ToolRun
 from dragoman.hub.blocks import Citation, Media, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.request import Request, ToolChoice, list_declared_tools
@@ -17,6 +18,7 @@ from dragoman.hub.rounds import Round, WithheldCall
 from dragoman.hub.stage import Stage
 from dragoman.providers.profile import TargetFacts
 
+LOGGER = logging.getLogger("dragoman")
 replace = msgspec.structs.replace
 
 #: Runs of one round that go on at the same time.
@@ -83,13 +85,15 @@ class TargetTools:
         functions: list[Tool] = []
         self._offered = {}
         for tool in self._tools:
-            offer = tool.offer(changed, target)
+            offer = _find_offer(tool, changed, target)
             if offer is None:
                 continue
             changed = offer.request or changed
-            taken = {each.name for each in list_declared_tools(changed)}
+            declared = {each.name for each in list_declared_tools(changed)}
             for function in offer.functions:
-                name = function.name if function.name not in taken else f"gateway_{function.name}"
+                name = function.name
+                while name in declared or name in self._offered:
+                    name = f"gateway_{name}"
                 self._offered[name] = OfferedFunction(tool, function.name, offer.context)
                 functions.append(replace(function, name=name))
         if not functions:
@@ -156,12 +160,12 @@ class TargetTools:
             )
             async with slots, asyncio.timeout(min(self._settings.run_seconds, self._seconds_left)):
                 result = await offered.tool.run(run)
-            outcome = ToolOutcome(content=(Text(text=result),)) if isinstance(result, str) else result
+            outcome = _read_outcome(result)
         except TimeoutError:
             outcome = _build_error("the tool took too long")
         except ToolFailed as error:
             outcome = _build_error(str(error))
-        except Exception as error:  # A tool of a third party must not break the reply.
+        except (Exception, SystemExit) as error:  # A tool of a third party must not break the reply.
             outcome = _build_error(f"the tool failed ({type(error).__name__})")
         self.runs.append(RunRecord(offered.name, loop.time() - began, outcome.is_error))
         return outcome
@@ -187,6 +191,24 @@ class TargetTools:
         if self._asked_again >= self._max_rounds:
             content.append(Text(text=LAST_CALL))
         return ToolResult(call_id=call.id, name=call.name, content=tuple(content), is_error=outcome.is_error)
+
+
+def _find_offer(tool: GatewayTool, request: Request, target: TargetFacts) -> ToolOffer | None:
+    """What a tool offers. One of a third party that fails offers nothing, and the request goes on."""
+    try:
+        return tool.offer(request, target)
+    except (Exception, SystemExit) as error:
+        LOGGER.warning("the tool %s is left out: it failed (%s)", type(tool).__name__, type(error).__name__)
+        return None
+
+
+def _read_outcome(result: object) -> ToolOutcome:
+    """The outcome of a run, which may be a text."""
+    if isinstance(result, str):
+        return ToolOutcome(content=(Text(text=result),))
+    if not isinstance(result, ToolOutcome):
+        raise TypeError
+    return result
 
 
 def _list_source(number: int, source: Citation) -> str:

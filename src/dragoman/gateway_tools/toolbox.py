@@ -1,6 +1,7 @@
 """`Toolbox`: the tools of one configuration."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 
@@ -14,6 +15,8 @@ from dragoman.gateway_tools.tool import AskModel, GatewayTool
 from dragoman.gateway_tools.web_fetch import WebFetchTool
 from dragoman.gateway_tools.web_search import WebSearchTool
 from dragoman.hub.errors import ConfigError
+
+LOGGER = logging.getLogger("dragoman")
 
 
 class Toolbox:
@@ -31,8 +34,13 @@ class Toolbox:
         tools = [tool for name in self._tools if (tool := self._select(name, names)) is not None]
         if not tools:
             return None
-        for tool in tools:
-            await tool.prepare()
+        for tool in list(tools):
+            try:
+                await tool.prepare()
+            except (Exception, SystemExit) as error:  # A tool of a third party must not break the request.
+                kind = type(error).__name__
+                LOGGER.warning("the tool %s is left out: it failed (%s)", type(tool).__name__, kind)
+                tools.remove(tool)
         return TargetTools(tools, self.settings, memory, owner=owner, ask_model=ask_model)
 
     def _select(self, name: str, names: Sequence[str] | None) -> GatewayTool | None:

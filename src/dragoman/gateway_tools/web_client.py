@@ -18,6 +18,9 @@ from dragoman.upstream.http.upstream import DecompressedReply
 
 MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+#: Characters that stay as they are in a path and in a query. `%` begins one that is already encoded.
+_PATH = "/%:@!$&'()*+,;=~-._"
+_QUERY = _PATH + '?[]|{}^`\\"<>'
 #: IPv6 addresses that contain an IPv4 address (NAT64).
 _NAT64 = IPv6Network("64:ff9b::/96")
 
@@ -41,10 +44,13 @@ def is_public(address: str) -> bool:
         ip = ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    for inner in _list_inner(ip):
-        if not inner.is_global or inner.is_multicast or inner.is_reserved:
-            return False
-    return True
+    return all(map(_is_global, _list_inner(ip)))
+
+
+def _is_global(ip: IPv4Address | IPv6Address) -> bool:
+    # The standard library takes the old private addresses of IPv6 (fec0::/10) for global ones.
+    is_site_local = isinstance(ip, IPv6Address) and ip.is_site_local
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved or is_site_local)
 
 
 def _list_inner(ip: IPv4Address | IPv6Address) -> list[IPv4Address | IPv6Address]:
@@ -77,7 +83,9 @@ async def send(
         origin = read_origin(url, "url")
     except ConfigError:
         raise ToolFailed("the address must be an http or https address") from None
-    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (f"?{parts.query}" if parts.query else "")
+    path = quote(parts.path or "/", safe=_PATH) + (
+        f"?{quote(parts.query, safe=_QUERY)}" if parts.query else ""
+    )
     fields = {
         "host": origin.authority,
         "user-agent": "dragoman",
@@ -126,6 +134,7 @@ async def _exchange(connector: Connector, head: bytes, body: bytes, url: str, li
 async def fetch(url: str, *, limit: int, allows: Callable[[str], Callable[[str], bool] | None]) -> WebAnswer:
     """Get a page and follow its redirects. `allows` gives the check of the addresses of a URL."""
     for _ in range(MAX_REDIRECTS + 1):
+        url = _encode_host(url)
         answer = await send(
             "GET", url, headers={"accept": "text/*, */*;q=0.5"}, limit=limit, allows=allows(url)
         )
@@ -140,11 +149,25 @@ def _read_host(url: str) -> str:
     try:
         parts = urlsplit(url)
         host, has_user = parts.hostname or "", parts.username is not None
+        _ = parts.port  # Raises for a port that there is not.
     except ValueError:
         host, has_user = "", False
     if not host or has_user or not url.isprintable() or " " in url:
         raise ToolFailed("the address must be an http or https address without spaces and user names")
     return host
+
+
+def _encode_host(url: str) -> str:
+    """The address with its host in ASCII, as name servers and the header `host` need it."""
+    host = _read_host(url)
+    if host.isascii():
+        return url
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+        return parts._replace(netloc=host.encode("idna").decode() + port).geturl()
+    except UnicodeError:
+        raise ToolFailed("the host of the address is not valid") from None
 
 
 def _build_failure(reason: str) -> UpstreamFailed:

@@ -1,10 +1,13 @@
 """The tool `web_fetch`: a page of the public web as text."""
 
+import asyncio
+import codecs
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import urlsplit
 
 from dragoman.config.tools import WebFetchSettings
-from dragoman.gateway_tools.hosted import find_hosted, remove_hosted
+from dragoman.gateway_tools.hosted import HostedUses, find_hosted, remove_hosted
 from dragoman.gateway_tools.page_text import read_page
 from dragoman.gateway_tools.tool import (
     GatewayTool,
@@ -28,6 +31,8 @@ FUNCTION = build_function(
     {"url": {"type": "string", "description": "The http or https address of the page."}},
     "url",
 )
+#: Codecs of Python that no page has, and whose time is not linear.
+_NO_CHARSETS = frozenset({"punycode", "idna"})
 _TEXT_TYPES = ("text/", "application/json", "application/xml", "application/xhtml", "application/javascript")
 
 
@@ -47,21 +52,24 @@ class WebFetchTool(GatewayTool):
         hosted = find_hosted(request, target, COMMON_NAME, always=self._settings.always)
         if hosted is not None:
             return ToolOffer(
-                functions=(FUNCTION,), request=remove_hosted(request, COMMON_NAME), context=COMMON_NAME
+                functions=(FUNCTION,), request=remove_hosted(request, COMMON_NAME), context=HostedUses(hosted)
             )
         search = find_hosted(request, target, SEARCH, always=self._always_search)
         # A client may allow stored pages only.
         if not self._with_search or search is None or (search.search and search.search.live is False):
             return None
-        return ToolOffer(functions=(FUNCTION,), context=SEARCH)
+        return ToolOffer(functions=(FUNCTION,), context=HostedUses(search))
 
     async def run(self, run: ToolRun) -> ToolOutcome:
-        url = run.text("url")
+        url, uses = run.text("url"), run.context
+        assert isinstance(uses, HostedUses)  # noqa: S101 (what `offer` returned)
         # As part of a web search, a page is shown only where searches can show one.
-        common_name = SEARCH if run.context == SEARCH else COMMON_NAME
+        common_name = uses.common_name
+        if common_name == COMMON_NAME:
+            uses.count("pages")
         call = HostedCall(id=run.id, tool=common_name, arguments=encode({"url": url}).decode())
         try:
-            title, text, address = await self._read(url)
+            title, text, address = await self._read(url, uses)
         except ToolFailed as error:
             failed = HostedResult(call_id=run.id, tool=common_name, text=str(error), is_error=True)
             return ToolOutcome(content=(Text(text=f"Error: {error}."),), is_error=True, shown=(call, failed))
@@ -73,30 +81,40 @@ class WebFetchTool(GatewayTool):
             content=(Text(text=text),), shown=shown, sources=(Citation(url=address, title=title or address),)
         )
 
-    async def _read(self, url: str) -> tuple[str, str, str]:
+    async def _read(self, url: str, uses: HostedUses) -> tuple[str, str, str]:
         """Title, text and final address of a page."""
         limit = int(self._settings.max_mb * 1_000_000)
-        answer = await fetch(url, limit=limit, allows=self._find_check)
+        answer = await fetch(url, limit=limit, allows=partial(self._find_check, uses))
         if answer.status >= 400:
             raise ToolFailed(f"the page answered with status {answer.status}")
         kind = answer.headers.get("content-type", "text/html").lower()
         if not kind.startswith(_TEXT_TYPES):
             raise ToolFailed(f"the page is no text ({kind.partition(';')[0][:60]})")
-        text = _decode(answer, kind)
-        title, text = read_page(text) if "html" in kind else ("", text)
+        # Reading a page of some megabytes takes too long for the event loop.
+        title, text = await asyncio.to_thread(_read_text, answer, kind)
         return title, text[: self._settings.max_chars], answer.url
 
-    def _find_check(self, url: str) -> Callable[[str], bool] | None:
+    def _find_check(self, uses: HostedUses, url: str) -> Callable[[str], bool] | None:
         """The check of the addresses of a URL. None for hosts that the configuration names."""
+        if not uses.allows(url):
+            raise ToolFailed("the client's lists of domains do not allow this page")
         parts = urlsplit(url)
         host = (parts.hostname or "").lower()
         port = parts.port or (443 if parts.scheme == "https" else 80)
         return None if {host, f"{host}:{port}"} & set(self._settings.private) else is_public
 
 
+def _read_text(answer: WebAnswer, kind: str) -> tuple[str, str]:
+    """Title and text of an answer."""
+    text = _decode(answer, kind)
+    return read_page(text) if "html" in kind else ("", text)
+
+
 def _decode(answer: WebAnswer, kind: str) -> str:
     charset = kind.partition("charset=")[2].partition(";")[0].strip(" \"'") or "utf-8"
     try:
-        return answer.body.decode(charset, "replace")
-    except LookupError:
-        return answer.body.decode("utf-8", "replace")
+        if codecs.lookup(charset).name not in _NO_CHARSETS:
+            return answer.body.decode(charset, "replace")
+    except (LookupError, UnicodeError):
+        pass
+    return answer.body.decode("utf-8", "replace")

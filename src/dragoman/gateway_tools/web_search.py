@@ -3,7 +3,7 @@
 import msgspec
 
 from dragoman.config.tools import WebSearchSettings
-from dragoman.gateway_tools.hosted import find_hosted, remove_hosted
+from dragoman.gateway_tools.hosted import HostedUses, find_hosted, remove_hosted
 from dragoman.gateway_tools.search_engines import search
 from dragoman.gateway_tools.tool import (
     GatewayTool,
@@ -28,14 +28,6 @@ FUNCTION = build_function(
 )
 
 
-class SearchUses:
-    """The searches of one request: its options, and how many it has made."""
-
-    def __init__(self, options: SearchOptions | None) -> None:
-        self.options = options or SearchOptions()
-        self.count = 0
-
-
 class WebSearchTool(GatewayTool):
     """Replaces a hosted web search by a function."""
 
@@ -49,16 +41,13 @@ class WebSearchTool(GatewayTool):
         return ToolOffer(
             functions=(FUNCTION,),
             request=remove_hosted(request, COMMON_NAME),
-            context=SearchUses(hosted.search),
+            context=HostedUses(hosted),
         )
 
     async def run(self, run: ToolRun) -> ToolOutcome:
         query, uses = run.text("query"), run.context
-        assert isinstance(uses, SearchUses)  # noqa: S101 (what `offer` returned)
-        uses.count += 1
-        limit = uses.options.max_uses
-        if limit is not None and uses.count > limit:
-            raise ToolFailed(f"the client allows {limit} searches in one reply, and they have been made")
+        assert isinstance(uses, HostedUses)  # noqa: S101 (what `offer` returned)
+        uses.count("searches")
         call = HostedCall(id=run.id, tool=COMMON_NAME, arguments=encode({"query": query}).decode())
         try:
             found, text = await self._search(run, query, uses.options)
@@ -66,7 +55,7 @@ class WebSearchTool(GatewayTool):
             failed = HostedResult(call_id=run.id, tool=COMMON_NAME, text=str(error), is_error=True)
             message = Text(text=f"Error: the search failed: {error}.")
             return ToolOutcome(content=(message,), is_error=True, shown=(call, failed))
-        pages = [page for page in found if _is_allowed(page.url, uses.options)]
+        pages = [page for page in found if uses.allows(page.url)]
         listed = "\n".join(f"{page.title} {page.url}".strip() for page in pages)
         content = (Text(text=text or "The search found nothing."),) if text or not pages else ()
         shown = (call, HostedResult(call_id=run.id, tool=COMMON_NAME, text=listed))
@@ -78,19 +67,6 @@ class WebSearchTool(GatewayTool):
             return _read_reply(await run.ask_model(self._settings.target, _build_request(query, options)))
         sites = " OR ".join(f"site:{domain}" for domain in options.allowed_domains)
         return await search(self._settings, f"{query} {sites}".rstrip()), ""
-
-
-def _is_allowed(url: str, options: SearchOptions) -> bool:
-    """Whether the domain lists of the client allow a page."""
-    host = "." + url.partition("://")[2].partition("/")[0].partition(":")[0].lower()
-    path = "." + url.partition("://")[2].lower()
-
-    def matches(domain: str) -> bool:
-        named = "." + domain.lower().removeprefix("*.").strip("/")
-        return path.startswith(named) if "/" in named else host.endswith(named)
-
-    allowed, blocked = options.allowed_domains, options.blocked_domains
-    return (not allowed or any(map(matches, allowed))) and not any(map(matches, blocked))
 
 
 def _build_request(query: str, options: SearchOptions) -> Request:
