@@ -85,6 +85,10 @@ CONTRADICTIONS = {
     "a key": ("api_key = 'k'", "the client's credential is sent, not this key"),
     "a header": ("headers = {Authorization = 'x'}", "this header is the client's"),
     "an open address": ("base_url = 'http://api.example/v1'", "would cross the network unprotected"),
+    "a proxy that reads it": (
+        "base_url = 'http://127.0.0.1:9/v1'\nproxy = 'http://proxy.example:3128'",
+        "the proxy would read",
+    ),
 }
 
 

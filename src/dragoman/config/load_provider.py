@@ -123,6 +123,9 @@ def _check_client_credential(table: TomlTable, program: LocalProgram | None, url
         raise table.error(
             "the client's credential would cross the network unprotected; expected https://", "base_url"
         )
+    if address.scheme == "http" and table.text("proxy"):
+        # Only https passes through a proxy unread.
+        raise table.error("the proxy would read the client's credential; expected https://", "base_url")
 
 
 def _find_preset(name: str, table: TomlTable) -> tuple[str, Preset]:

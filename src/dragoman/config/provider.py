@@ -166,6 +166,16 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The results of `build_profile`."""
         return {}
 
+    @cached_property
+    def _stated(self) -> dict[tuple[str, bool], bool]:
+        """The results of `has_stated_facts`."""
+        return {}
+
+    @cached_property
+    def _governances(self) -> dict[tuple[str, bool], Governance]:
+        """The results of `find_governance` for routes that change nothing."""
+        return {}
+
     def merge_facts(self, model: str, *, only_stated: bool = False) -> Mapping[str, object]:
         """The facts about a model from all sources. Later sources override earlier ones.
 
@@ -194,8 +204,12 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def has_stated_facts(self, model: str) -> bool:
         """Whether any source has facts about the model that apply to every client; see `FactLayer`."""
-        stated = [layer.models for layer in self.layers if layer.is_stated]
-        return any(_find_matches(tuple(models), model) for models in (*stated, self.models))
+        known = self._stated.get((model, True))
+        if known is None:
+            stated = [layer.models for layer in self.layers if layer.is_stated]
+            known = any(_find_matches(tuple(models), model) for models in (*stated, self.models))
+            _keep(self._stated, (model, True), known)
+        return known
 
     def build_profile(self, model: str, *, only_stated: bool = False) -> Profile:
         """The profile of one of the provider's models. `only_stated`: see `merge_facts`."""
@@ -216,6 +230,15 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def find_governance(self, model: str, route: Mapping[str, object]) -> Governance:
         """The governance of a model's tool calls, with the changes of the model and of the route."""
+        if route:
+            return self._build_governance(model, route)
+        known = self._governances.get((model, False))
+        if known is None:
+            known = self._build_governance(model, {})
+            _keep(self._governances, (model, False), known)
+        return known
+
+    def _build_governance(self, model: str, route: Mapping[str, object]) -> Governance:
         changes = {**self.find_model_governance(model), **route}
         if self.find_fact("function_calling", model) is False:
             # The server refuses tools, so describing them as text is the only way to use any.
