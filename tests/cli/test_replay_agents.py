@@ -89,7 +89,7 @@ def test_a_session_is_continued_by_a_live_model(tmp_path: Path) -> None:
     assert run(tmp_path, "run", *claude.build(PROMPT)).code == 0
     (tmp_path / "made.txt").unlink()
     (session,) = msgspec.json.decode(run(tmp_path, "records", "list", "--json").out)
-    words = ("fork", "--at", "2", "--model", "live", session["session"])
+    words = ("fork", session["session"], "--at", "2", "--model", "live")
     forked = run(tmp_path, *words, *claude.build(PROMPT))
     assert forked.code == 0, forked.err
     assert "1 as recorded, 0 different, 3 answered by the live model" in forked.err

@@ -2,11 +2,14 @@
 
 import asyncio
 import io
+import os
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +27,7 @@ from dragoman.records.reading import (
     read_turn,
     sum_turns,
 )
-from dragoman.records.store import RECORDS_SCHEMA, open_records
+from dragoman.records.store import COLUMNS, RECORDS_SCHEMA, insert_turn, open_records
 from dragoman.records.stream_events import list_events
 from dragoman.storage.database import connect
 from tests.records.recorded_gateway import CLAUDE, RecordedGateway, ask
@@ -111,6 +114,8 @@ def test_a_filter_selects_turns(text: str, turns: int, recorded: RecordedGateway
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("cost>", "expected a value"),
+        ("failed agent:", "expected a value"),
         ("colour:red", "there is no field colour"),
         ("cost>much", "cost is a number"),
         ("agent>3", "agent is a text"),
@@ -245,6 +250,78 @@ def test_a_session_is_exported_without_its_contents(recorded: RecordedGateway) -
 
     connection = connect(None, RECORDS_SCHEMA)
     assert work(connection) == (0, 3)
+    connection.close()
+
+
+def write_lines(*lines: object) -> io.BytesIO:
+    text = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+    return io.BytesIO(zstandard.ZstdCompressor().compress(text))
+
+
+@pytest.fixture(scope="module")
+def archived(recorded: RecordedGateway) -> list[dict[str, Any]]:
+    """The head and the first turn of an exported session without contents."""
+    file = io.BytesIO()
+    recorded.read(write_archive, "session-1", file, with_contents=False)
+    file.seek(0)
+    text = zstandard.ZstdDecompressor().stream_reader(file).read()
+    return [msgspec.json.decode(line) for line in text.splitlines()[:2]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"row": {"foo": 1}}, "without a valid request"),
+        ({"row": {"number": "one\x1b[2J"}}, "without a valid number"),
+        ({"row": {"model": None}}, "without a valid model"),
+        ({"details": {"losses": None}}, "without valid losses"),
+        ({"bodies": [{"part": "client_request", "round": 0, "blocks": [7]}]}, "lacks a block"),
+    ],
+    ids=["columns", "type", "null", "details", "block"],
+)
+def test_an_archive_with_an_invalid_turn_is_refused(
+    change: dict[str, Any], message: str, archived: list[dict[str, Any]]
+) -> None:
+    head, turn = archived
+    changed = {**turn, **change}
+    for name, values in change.items():
+        if isinstance(values, dict) and "foo" not in values:
+            changed[name] = {**turn[name], **values}
+    connection = connect(None, RECORDS_SCHEMA)
+    with pytest.raises(ConfigError, match=message):
+        read_archive(connection, write_lines(head, changed))
+    with pytest.raises(ConfigError, match="cannot be decoded"):
+        read_archive(connection, write_lines(head, {"block": 1, "base64": "!!!!!"}), "other")
+    assert read_archive(connection, write_lines(head, turn), "valid") == ("valid", 1)
+    connection.close()
+
+
+def test_an_archive_that_was_cut_off_is_refused(archived: list[dict[str, Any]]) -> None:
+    head, turn = archived
+    # Zstandard decompresses 128 KiB at once: a shorter file has no content without its end.
+    text = os.urandom(300_000).hex()
+    whole = write_lines(head, turn, {"block": 1, "text": text}, {"block": 2, "text": text[:9]}).getvalue()
+    connection = connect(None, RECORDS_SCHEMA)
+    for length in (len(whole) - 1, len(whole) * 2 // 3, 20):
+        with pytest.raises(ConfigError, match="not complete"):
+            read_archive(connection, io.BytesIO(whole[:length]), f"cut {length}")
+    assert read_archive(connection, io.BytesIO(whole)) == ("session-1", 1)
+    connection.close()
+
+
+def test_numbers_that_no_turn_can_have_are_not_found(recorded: RecordedGateway) -> None:
+    for number in (0, 10**30, -(10**30)):
+        with pytest.raises(RecordNotFound, match="has no turn"):
+            recorded.read(read_turn, "session-1", number)
+
+
+def test_lists_of_a_session_have_whole_names_and_no_empty_ones() -> None:
+    connection = connect(None, RECORDS_SCHEMA)
+    row = {name: "" if "TEXT" in kind else 0 for name, kind in COLUMNS.items()} | {"session": "s"}
+    for number, (model, target) in enumerate((("a,b", ""), ("a,b", "x/y"), ("c", "x/y")), 1):
+        insert_turn(connection, {**row, "number": number, "model": model, "target": target}, b"{}", ())
+    found = read_session(connection, "s")
+    assert (found["models"], found["targets"]) == (["a,b", "c"], ["x/y"])
     connection.close()
 
 

@@ -68,7 +68,13 @@ def records() -> None:
 
 @records.command("list")
 @click.argument("filter_", metavar="[FILTER]", default="")
-@click.option("--limit", default=30, show_default=True, help="The most sessions that are listed.")
+@click.option(
+    "--limit",
+    default=30,
+    type=click.IntRange(1),
+    show_default=True,
+    help="The most sessions that are listed.",
+)
 @config_option
 @json_option
 def list_(filter_: str, limit: int, path: str | None, as_json: bool) -> None:
@@ -113,12 +119,17 @@ def show(
 @config_option
 def export(session: str, file: Path, no_contents: bool, path: str | None) -> None:
     """Write a session to one file, which only its owner can read."""
+    # An existing file is replaced by a complete one only, and gets the rights of the new one.
+    new = file.with_name(f".{file.name[:80]}.{os.getpid()}")
     try:
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as target:
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
             work = partial(write_archive, session=session, file=target, with_contents=not no_contents)
             turns = use_records(path, work)
+        new.replace(file)
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror}") from None
+    finally:
+        new.unlink(missing_ok=True)
     click.echo(f"{turns} turns, {file.stat().st_size:,} bytes: {file}")
 
 
@@ -157,8 +168,10 @@ def _read_session(
 
 
 def _read_bytes(connection: sqlite3.Connection, session: str, number: int, part: str) -> bytes:
-    turn = reading.read_turn(connection, session, number)["id"]
-    return reading.read_raw(connection, turn, part) or b""
+    content = reading.read_raw(connection, reading.read_turn(connection, session, number)["id"], part)
+    if content is None:
+        raise reading.PartNotFound(number, part)
+    return content
 
 
 def format_sessions(sessions: list[dict[str, Any]]) -> Iterator[str]:
@@ -199,7 +212,7 @@ def format_turns(session: dict[str, Any], turns: list[dict[str, Any]]) -> Iterat
     ]
     for turn in turns:
         result = turn["error"] or turn["cause"] or turn["ending"]
-        notes = [f"{turn[name]} {name}" for name in ("losses", "interventions") if turn[name]]
+        notes = [f"{name}: {turn[name]}" for name in ("losses", "interventions") if turn[name]]
         notes += [f"{turn['tries']} tries"] if turn["tries"] > 1 else []
         names = (str(turn["number"]), clean(turn["sub_agent"]), clean(turn["model"]), clean(turn["target"]))
         counts = (

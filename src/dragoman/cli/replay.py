@@ -28,7 +28,25 @@ _AGENT = click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[A
 _SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
-@click.command(context_settings=_SETTINGS)
+class SessionCommand(click.Command):
+    """A command whose options stand before or after SESSION. What begins with the agent is the agent's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        before, rest = self._split_options(ctx, args)
+        after, agent = self._split_options(ctx, rest[1:])
+        return super().parse_args(ctx, [*before, *after, *rest[:1], *agent])
+
+    def _split_options(self, ctx: click.Context, args: list[str]) -> tuple[list[str], list[str]]:
+        """The options of this command at the beginning of the words, and the other words."""
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        has_value = {name: not each.is_flag for each in options for name in each.opts}
+        position = 0
+        while position < len(args) and (name := args[position].partition("=")[0]) in has_value:
+            position += 2 if has_value[name] and "=" not in args[position] else 1
+        return args[:position], args[position:]
+
+
+@click.command(cls=SessionCommand, context_settings=_SETTINGS)
 @config_option
 @click.option(
     "--strict", is_flag=True, help="Refuse requests that differ, instead of using the nearest turn."
@@ -55,7 +73,7 @@ def replay(
     sys.exit(0 if all(each.is_exact for each in recorded.requests) and not recorded.list_unserved() else 1)
 
 
-@click.command(context_settings=_SETTINGS)
+@click.command(cls=SessionCommand, context_settings=_SETTINGS)
 @config_option
 @click.option("--at", required=True, type=click.IntRange(1), help="The first turn that a live model answers.")
 @click.option("--model", required=True, help="The model from there on: a name that the configuration knows.")
@@ -178,9 +196,10 @@ def format_divergence(found: Divergence | None) -> Iterator[str]:
     if found is None:
         yield "the sessions are equal"
         return
+    request = f"after equal replies the requests differ: turn {found.first} and turn {found.second}"
     kinds = {
         "reply": f"the replies differ: turn {found.first} and turn {found.second}",
-        "request": f"after equal replies the requests differ: turn {found.first} and turn {found.second}",
+        "request": request if found.first > 1 else "the first requests differ",
         "end": f"one session ends, the other has turn {found.first or found.second}",
     }
     yield f"{kinds[found.kind]} ({found.comparisons} comparisons)"

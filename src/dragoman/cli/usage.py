@@ -86,7 +86,7 @@ def _name_key(name: str) -> str:
 def _format_table(by: Sequence[UsageGroup], rows: Rows) -> str:
     total = UsageCounts()
     for _, counts in rows:
-        total.add(counts)
+        total = total.plus(counts)
     for columns in (_COLUMNS, _NARROW_COLUMNS):
         body = [(*map(_shorten, group), *_build_cells(counts, columns)) for group, counts in rows]
         last = ("total", *[""] * (len(by) - 1), *_build_cells(total, columns))

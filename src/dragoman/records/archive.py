@@ -4,10 +4,10 @@ The first line is the `ArchiveHead`. A line is a block or a turn; blocks stand b
 and their numbers are valid in this file only. `zstd -dc FILE` shows the lines.
 """
 
-import io
+import binascii
 import sqlite3
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 import msgspec
@@ -24,8 +24,21 @@ FORMAT = "dragoman session"
 VERSION = 1
 #: Bytes of a line. A block is a part of one message.
 MAX_LINE = 128 * 1024 * 1024
+#: Bytes of the file that are decompressed at once. Zstandard makes up to 30,000 times as many of them.
+_PIECE = 4096
 
-_DETAILS = ("attempts", "calls", "reply_losses", "usage", "request_headers", "reply_headers", "transport")
+#: The details of a turn, and their types in JSON.
+_DETAILS: Mapping[str, type] = {
+    "attempts": list,
+    "calls": list,
+    "reply_losses": list,
+    "usage": dict,
+    "request_headers": dict,
+    "reply_headers": dict,
+    "transport": str,
+}
+_OTHER_DETAILS: Mapping[str, type] = {"losses": list, "interventions": list}
+_TYPES: Mapping[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (int, float)}
 
 
 class ArchivedBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,13 +133,13 @@ def read_archive(connection: sqlite3.Connection, file: BinaryIO, name: str = "")
     session = name or head.session
     if connection.execute("SELECT 1 FROM turns WHERE session = ?", (session,)).fetchone():
         raise ConfigError(
-            f"session {session} is recorded already", hint="give it another name with --as NAME"
+            f"session {session!r} is recorded already", hint="give it another name with --as NAME"
         )
     blocks: dict[int, BlockRef] = {}
     turns = 0
     for line in lines:
         if line.row is None:
-            content = (line.text or "").encode() if line.base64 is None else b64decode(line.base64)
+            content = _read_block(line)
             blocks[line.block] = BlockRef(insert_block(connection, content)[0])
             continue
         _insert_line(connection, line, session, blocks)
@@ -134,12 +147,31 @@ def read_archive(connection: sqlite3.Connection, file: BinaryIO, name: str = "")
     return session, turns
 
 
+def _read_block(line: ArchiveLine) -> bytes:
+    try:
+        return (line.text or "").encode() if line.base64 is None else b64decode(line.base64, validate=True)
+    except binascii.Error:
+        raise ConfigError("a block of the file cannot be decoded") from None
+
+
+def _check_turn(line: ArchiveLine, row: dict[str, Any]) -> None:
+    """Refuse a turn that could not be shown: with other columns or details, or of other types."""
+    for name, kind in COLUMNS.items():
+        value, (affinity, _, is_needed) = row.get(name), kind.partition(" ")
+        if value is None and not is_needed:
+            continue
+        if not isinstance(value, _TYPES[affinity]):
+            raise ConfigError(f"the file has a turn without a valid {name}")
+    for name, expected in {**_DETAILS, **_OTHER_DETAILS}.items():
+        if not isinstance(line.details.get(name), expected):
+            raise ConfigError(f"the file has a turn without valid {name}")
+
+
 def _insert_line(
     connection: sqlite3.Connection, line: ArchiveLine, session: str, blocks: dict[int, BlockRef]
 ) -> None:
     row = line.row or {}
-    if row.keys() < COLUMNS.keys():
-        raise ConfigError("the file lacks columns of a turn")
+    _check_turn(line, row)
     try:
         bodies = [
             BodyRow(body.part, body.round, [blocks[block] for block in body.blocks], body.pieces)
@@ -155,9 +187,25 @@ def _insert_line(
 def _read_lines(file: BinaryIO) -> Iterator[ArchiveLine]:
     decoder = msgspec.json.Decoder(ArchiveLine)
     try:
-        with zstandard.ZstdDecompressor().stream_reader(file, closefd=False) as reader:
-            buffered = io.BufferedReader(reader)
-            while line := buffered.readline(MAX_LINE):
-                yield decoder.decode(line)
+        for line in _split_lines(file):
+            yield decoder.decode(line)
     except (zstandard.ZstdError, msgspec.MsgspecError, ValueError) as error:
         raise ConfigError(f"the file cannot be read: {error}") from None
+
+
+def _split_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a compressed file. A file without its end is an error: a copy was cut off."""
+    decompressor = zstandard.ZstdDecompressor().decompressobj()
+    parts: list[bytes] = []
+    size = 0
+    while not decompressor.eof and (piece := file.read(_PIECE)):
+        *ends, rest = decompressor.decompress(piece).split(b"\n")
+        for end in ends:
+            yield b"".join([*parts, end])
+            parts, size = [], 0
+        parts.append(rest)
+        size += len(rest)
+        if size > MAX_LINE:
+            raise ConfigError("the file has a line that is too long")
+    if not decompressor.eof:
+        raise ConfigError("the file is not complete", hint="export the session again")

@@ -51,6 +51,8 @@ FLAGS: Mapping[str, str] = {
 #: The columns that a plain word is searched in.
 _SEARCHED = ("session", "agent", "project", "model", "target", "error", "key", "request")
 
+_FIELDS = frozenset((*TEXT_FIELDS, *NUMBER_FIELDS))
+
 _TOKEN = re.compile(
     r"""\s*(?:(?P<open>\()|(?P<close>\))|(?P<minus>-(?=\S))
     |(?P<field>[a-z_]+)(?P<operator>:|>=|<=|>|<|=)(?:"(?P<quoted>[^"]*)"|(?P<value>[^\s()]+))
@@ -136,6 +138,8 @@ class _FilterParser:
         word = token["phrase"] if token["phrase"] is not None else token["word"]
         if word in FLAGS and token["phrase"] is None:
             return Condition(f"({FLAGS[word]})")
+        if token["phrase"] is None and word.rstrip(":<>=") != word and word.rstrip(":<>=") in _FIELDS:
+            raise self._build_error("expected a value after the comparison")
         pattern = _build_pattern(f"*{word}*")
         return _join([Condition(f"{name} LIKE ? ESCAPE '!'", (pattern,)) for name in _SEARCHED], " OR ")
 

@@ -16,6 +16,8 @@ from dragoman.records.filters import Condition
 from dragoman.records.store import NAMES, BodyRow, Row, read_bodies, read_content, unpack_details
 from dragoman.records.stream_events import decode, list_events
 
+#: The largest integer of SQLite.
+MAX_INTEGER = 2**63 - 1
 #: The largest number of rows of one answer.
 MAX_ROWS = 1000
 
@@ -47,19 +49,27 @@ class RecordNotFound(DragomanError):
         super().__init__(message, failure=failure, hint="`dragoman records list` lists the sessions")
 
 
+class PartNotFound(RecordNotFound):
+    """A turn has no such content."""
+
+    def __init__(self, number: int, part: str) -> None:
+        super().__init__(f'turn {number} has no {part}: set `record = "bodies"` to record contents')
+
+
 def list_sessions(
     connection: sqlite3.Connection, condition: Condition, *, limit: int = 100, before: float = 0.0
 ) -> list[Row]:
     """The sessions with a turn for which the condition holds, the latest first, older than `before`."""
     query = f"""
         SELECT session, MAX(agent) AS agent, MAX(version) AS version, MAX(project) AS project,
-            MAX(key) AS key, GROUP_CONCAT(DISTINCT model) AS models, GROUP_CONCAT(DISTINCT target) AS targets,
+            MAX(key) AS key, JSON_GROUP_ARRAY(DISTINCT model) AS models,
+            JSON_GROUP_ARRAY(DISTINCT target) AS targets,
             MIN(started) AS started, MAX(started + seconds) AS updated,
             SUM(level = 'bodies') AS stored, {_SUMS}
         FROM turns WHERE session IN (SELECT session FROM turns WHERE {condition.sql})
         GROUP BY session HAVING (? = 0 OR updated < ?) ORDER BY updated DESC LIMIT ?
     """  # noqa: S608 (own conditions with parameters)
-    rows = _select(connection, query, (*condition.values, before, before, min(limit, MAX_ROWS)))
+    rows = _select(connection, query, (*condition.values, before, before, max(0, min(limit, MAX_ROWS))))
     return [_split_lists(row) for row in rows]
 
 
@@ -102,13 +112,15 @@ def list_turns(
         SELECT id, {", ".join(NAMES)} FROM turns WHERE {condition.sql} AND (? = 0 OR id {sign} ?)
         ORDER BY id {order} LIMIT ?
     """  # noqa: S608 (own names and conditions with parameters)
-    return _select(connection, query, (*condition.values, after, after, min(limit, MAX_ROWS)))
+    return _select(connection, query, (*condition.values, after, after, max(0, min(limit, MAX_ROWS))))
 
 
 def read_turn(connection: sqlite3.Connection, session: str, number: int) -> Row:
     """One turn with its details and the list of its contents."""
     session = find_session_id(connection, session)
-    rows = _select(connection, "SELECT * FROM turns WHERE session = ? AND number = ?", (session, number))
+    rows = []
+    if abs(number) <= MAX_INTEGER:
+        rows = _select(connection, "SELECT * FROM turns WHERE session = ? AND number = ?", (session, number))
     if not rows:
         raise RecordNotFound(f"session {session!r} has no turn {number}")
     row = rows[0]
@@ -155,7 +167,7 @@ def read_part(connection: sqlite3.Connection, session: str, number: int, part: s
     turn = read_turn(connection, session, number)
     body = find_body(connection, turn["id"], part, round_)
     if body is None:
-        raise RecordNotFound(f'turn {number} has no {part}: set `record = "bodies"` to record contents')
+        raise PartNotFound(number, part)
     content = read_content(connection, body)
     answer: Row = {"part": part, "round": body.round, "size": len(content)}
     if body.pieces:
@@ -200,4 +212,8 @@ def _select(connection: sqlite3.Connection, query: str, values: tuple[object, ..
 
 
 def _split_lists(row: Row) -> Row:
-    return {**row, **{name: (row[name] or "").split(",") for name in ("models", "targets")}}
+    """The names of the lists. A turn that no target answered has an empty one."""
+    lists = {
+        name: [each for each in msgspec.json.decode(row[name]) if each] for name in ("models", "targets")
+    }
+    return {**row, **lists}

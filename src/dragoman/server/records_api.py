@@ -4,6 +4,7 @@ Each query runs on a thread with a connection of its own, so that a long one del
 """
 
 import asyncio
+import math
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -20,6 +21,7 @@ from dragoman.records.filters import Condition, parse_filter
 from dragoman.records.preview import preview_prompts
 from dragoman.records.reading import (
     GROUPS,
+    MAX_INTEGER,
     MAX_ROWS,
     RecordNotFound,
     find_session_id,
@@ -296,9 +298,12 @@ def _read_filter(request: AdminRequest) -> Condition:
 
 def _read_number(query: Mapping[str, str], name: str, default: float) -> float:
     try:
-        return float(query.get(name, default))
+        number = float(query.get(name, default))
     except ValueError:
-        raise ClientProtocolError("expected a number", path=name) from None
+        number = math.nan
+    if not abs(number) <= MAX_INTEGER // 2:
+        raise ClientProtocolError("expected a number", path=name)
+    return number
 
 
 def _read_turn_path(request: AdminRequest) -> tuple[str, int]:

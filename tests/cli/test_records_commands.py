@@ -1,0 +1,72 @@
+"""`dragoman records` with wrong input: nothing is destroyed, and each error is explained."""
+
+import stat
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dragoman.records.archive import write_archive
+from dragoman.records.store import COLUMNS, RECORDS_SCHEMA, insert_turn
+from dragoman.storage.database import connect
+from tests.cli.run_command import Outcome, dragoman
+
+DETAILS: dict[str, object] = {
+    name: [] for name in ("attempts", "calls", "losses", "reply_losses", "interventions")
+} | {
+    **{name: {} for name in ("usage", "request_headers", "reply_headers")},
+    "transport": "",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder whose records have one session with one turn, without contents."""
+    (tmp_path / "dragoman.toml").write_text(f'[server]\nstate = "{tmp_path / "state"}"\n', "utf-8")
+    row = {name: "" if "TEXT" in kind else 0 for name, kind in COLUMNS.items()} | {
+        "session": "s",
+        "number": 1,
+    }
+    connection = connect(None, RECORDS_SCHEMA)
+    insert_turn(connection, row, msgspec.json.encode(DETAILS), ())
+    with (tmp_path / "in.zst").open("wb") as file:
+        write_archive(connection, "s", file)
+    connection.close()
+    assert use(tmp_path, "import", "in.zst").out == "1 turns: s\n"
+    return tmp_path
+
+
+def use(folder: Path, *words: str) -> Outcome:
+    return dragoman(folder, "records", *words)
+
+
+def test_an_export_replaces_a_file_only_if_it_is_complete(folder: Path) -> None:
+    file = folder / "kept.zst"
+    file.write_text("precious", "utf-8")
+    file.chmod(0o644)
+    refused = use(folder, "export", "none", "kept.zst")
+    assert (refused.code, "no session 'none'" in refused.err) == (2, True)
+    assert file.read_text("utf-8") == "precious"
+    assert use(folder, "export", "none", "new.zst").code == 2
+    assert not (folder / "new.zst").exists()
+    assert use(folder, "export", "s", "kept.zst").code == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert use(folder, "import", "kept.zst", "--as", "copy").code == 0
+    assert [path.name for path in folder.glob(".kept*")] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("show", "s", "99999999999999999999"), "has no turn"),
+        (("show", "s", "1", "client_request"), 'record = "bodies"'),
+        (("show", "s", "1", "client_request", "--raw"), 'record = "bodies"'),
+        (("list", "cost>"), "expected a value"),
+        (("list", "--limit", "-1"), "not in the range"),
+    ],
+)
+def test_wrong_input_is_explained(words: tuple[str, ...], message: str, folder: Path) -> None:
+    outcome = use(folder, *words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert "Traceback" not in outcome.err
