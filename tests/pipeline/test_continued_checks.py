@@ -70,6 +70,22 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
             {"messages": [BEGUN[0], *TALK, *TALK]},
         ],
     ),
+    "a later call gets the id of an earlier result, because its id is decoded": (
+        "gemini",
+        {"strict_results": False},
+        [
+            {"messages": [*BEGUN[:2], *more]}
+            for more in (
+                TALK,
+                [
+                    say("assistant", THINKING),
+                    say("user", answer("b")),
+                    say("assistant", call(encode_id("b"))),
+                    say("user", "Next."),
+                ],
+            )
+        ],
+    ),
     "the last instruction gets a mark of the target": (
         "openai_chat",
         {"caching": "breakpoints"},

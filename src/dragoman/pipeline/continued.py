@@ -320,12 +320,13 @@ class _Continuation:
         `sent_messages` those that are written.
         """
         position = self._paths.find_message(messages, index)
-        closed, following = messages[:position], messages[position:]
-        ids = frozenset(list_ids(closed))
+        closed, answer = messages[:position], messages[position]
         cut = self._paths.find_message(sent_messages, index)
         written_messages = sent_messages[:cut]
-        fitted_closed = fitted_messages[: self._paths.find_message(fitted_messages, index)]
-        if not ids.isdisjoint(list_ids(following)) or not _is_cut_clean(sent_messages, cut, following[0]):
+        ids = _split_ids(messages, position)
+        # The fit decodes ids, so a call may get the id of an earlier result.
+        fitted_ids = _split_ids(fitted_messages, self._paths.find_message(fitted_messages, index))
+        if ids is None or fitted_ids is None or not _is_cut_clean(sent_messages, cut, answer):
             return None
         if has_mark(written_messages) or not self._has_no_system_prompt(written_messages):
             return None
@@ -348,7 +349,7 @@ class _Continuation:
             count=index,
             written=written,
             calls=tuple(outline_blocks(closed)),
-            ids=frozenset((*list_ids(closed), *list_ids(fitted_closed))),
+            ids=ids | fitted_ids,
             losses=own.as_tuple(),
             size=size + (self._section.size if self._section else 0),
             sample=self._samples.get(position) or before + sample_messages(conversation, before.length),
@@ -378,6 +379,12 @@ class _Continuation:
             new = end.sample + sample_messages(following, end.sample.length)
         sample = front.sample + front.system_sample + new
         return sample if sample.length > SMALL_PROMPT else None
+
+
+def _split_ids(messages: Sequence[Message], cut: int) -> frozenset[str] | None:
+    """The ids before a position; None if a message behind it has one of them."""
+    ids = frozenset(list_ids(messages[:cut]))
+    return ids if ids.isdisjoint(list_ids(messages[cut:])) else None
 
 
 def _is_cut_clean(messages: Sequence[Message], cut: int, answer: Message) -> bool:
