@@ -71,7 +71,7 @@ class Accounts:
             await self._run(lambda transaction: add_activity(transaction, caller.id, sessions, now))
         total = ActivityCounts()
         for counts in sessions.values():
-            total.add(counts)
+            total = total.plus(counts)
         return total
 
     async def sign_in(self, key: str, lifetime: float) -> TokenGrant | None:

@@ -59,10 +59,7 @@ class PendingWrites(msgspec.Struct):
 
     def add_usage(self, key: UsageKey, counts: UsageCounts) -> None:
         present = self.usage.get(key)
-        if present is None:
-            self.usage[key] = counts
-        else:
-            present.add(counts)
+        self.usage[key] = counts if present is None else present.plus(counts)
 
     def add_charge(self, key: str, hour: int, amount: Amount) -> None:
         self.charges[(key, hour)] = self.charges.get((key, hour), NOTHING).plus(amount)

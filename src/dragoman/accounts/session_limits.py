@@ -85,18 +85,20 @@ class SessionBook:
 
     def add(self, key: SessionKey, exchange: SessionExchange) -> None:
         """Add an exchange to the sums of its session."""
+        sub_agent, amount, is_priced, prompt, cache_read, target = exchange
         use = _renew(self._uses, key, MAX_SESSIONS) or SessionUse()
         self._uses[key] = use
-        use.used = use.used.plus(exchange.amount)
+        use.used = use.used.plus(amount)
         use.requests += 1
-        use.unpriced += not exchange.is_priced
-        use.input += exchange.input
-        use.cache_read += exchange.cache_read
-        if exchange.sub_agent:
-            before = _renew(use.sub_agents, exchange.sub_agent, MAX_SUB_AGENTS) or NOTHING
-            use.sub_agents[exchange.sub_agent] = before.plus(exchange.amount)
+        use.input += prompt
+        use.cache_read += cache_read
+        if not is_priced:
+            use.unpriced += 1
+        if sub_agent:
+            before = _renew(use.sub_agents, sub_agent, MAX_SUB_AGENTS) or NOTHING
+            use.sub_agents[sub_agent] = before.plus(amount)
         else:
-            use.target, use.context = exchange.target, exchange.amount.tokens
+            use.target, use.context = target, amount.tokens
 
 
 def _renew(entries: dict[K, V], key: K, most: int) -> V | None:

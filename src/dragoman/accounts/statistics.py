@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import Literal, NamedTuple, Self
 
 import msgspec
@@ -60,10 +60,10 @@ class UsageKeyBound:
 class Counts(msgspec.Struct, kw_only=True):
     """Counters of one row of the statistics. Subclasses have the counters as their fields."""
 
-    def add(self, other: Self) -> None:
-        for name, amount in zip(self.__struct_fields__, msgspec.structs.astuple(other), strict=True):
-            if amount:
-                setattr(self, name, getattr(self, name) + amount)
+    def plus(self, other: Self) -> Self:
+        """The sums of both."""
+        sums = map(add, msgspec.structs.astuple(self), msgspec.structs.astuple(other))
+        return type(self)(**dict(zip(self.__struct_fields__, sums, strict=True)))
 
 
 class UsageCounts(Counts, kw_only=True):
@@ -129,7 +129,7 @@ async def read_usage(
     for row in await transaction.fetch(_READ_USAGE, math.ceil(since)):
         names = dict(zip(_GROUPS, (format_day(row[0]), *row[1:]), strict=False))
         group = tuple(names[each] for each in by)
-        sums.setdefault(group, UsageCounts()).add(_build_counts(row[len(_GROUPS) :]))
+        sums[group] = sums.get(group, UsageCounts()).plus(_build_counts(row[len(_GROUPS) :]))
     return sorted(sums.items(), key=lambda item: item[0])
 
 

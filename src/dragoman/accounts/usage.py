@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from dragoman.accounts.accounts import Accounts
 from dragoman.accounts.errors import PriceUnknown, build_limit_error
@@ -24,7 +25,7 @@ from dragoman.accounts.limits import (
     LimitRefusal,
     RateLimitStatus,
 )
-from dragoman.accounts.statistics import UsageCounts, UsageKey
+from dragoman.accounts.statistics import MAX_USAGE_KEYS, UsageCounts, UsageKey
 from dragoman.accounts.store import Reservation, ReservationRequest
 from dragoman.config.config import Config
 from dragoman.config.provider import TargetName
@@ -112,9 +113,24 @@ class ExchangeUsage:
         """
         target = outcome.target
         used = estimate_usage(outcome, self._prompt_tokens, self._find_stream_dialect(outcome, target))
-        cost = self._prices.cost(target, used) if target else None
-        shares = {target: (used, cost)}
-        # Each call has its own prices: they depend on the target, and some on the length of the prompt.
+        cost = self._prices.cost(target, used) if target is not None else None
+        if outcome.others:
+            used, cost = self._add_shares(outcome, used, cost)
+        else:
+            self._add_statistics(target, outcome, self._build_counts(outcome, used, cost))
+        if self._reservation is not None:
+            self._accounts.ledger.settle(self._reservation, build_amount(used, cost or 0))
+        return used, cost
+
+    def _add_shares(
+        self, outcome: ExchangeOutcome, used: Usage, cost: int | None
+    ) -> tuple[Usage, int | None]:
+        """Add an exchange with several calls to the statistics of each target. Returns the sums.
+
+        `used` and `cost` are those of the last call. Each call has its own prices: they depend on the target,
+        and some on the length of the prompt.
+        """
+        shares = {outcome.target: (used, cost)}
         for other in outcome.others:
             dialect = self._find_stream_dialect(outcome, other.target)
             usage = estimate_other(other, self._prompt_tokens, dialect)
@@ -122,14 +138,12 @@ class ExchangeUsage:
             share = shares.get(other.target)
             shares[other.target] = _add_up(*share, usage, price) if share else (usage, price)
             used, cost = _add_up(used, cost, usage, price)
-        if self._reservation is not None:
-            self._accounts.ledger.settle(self._reservation, build_amount(used, cost or 0))
-        for each, share in shares.items():
+        for target, share in shares.items():
             counts = self._build_counts(outcome, *share)
-            if each != target:
+            if target != outcome.target:
                 # An exchange is one request, which its last target has answered.
                 counts.requests = counts.failures = 0
-            self._add_statistics(each, outcome, counts)
+            self._add_statistics(target, outcome, counts)
         return used, cost
 
     def _find_stream_dialect(self, outcome: ExchangeOutcome, target: TargetName | None) -> str:
@@ -139,14 +153,7 @@ class ExchangeUsage:
     def _add_statistics(
         self, target: TargetName | None, outcome: ExchangeOutcome, counts: UsageCounts
     ) -> None:
-        usage_key = UsageKey(
-            0,
-            self._caller.id,
-            target.provider if target else "",
-            _clean_name(target.model) if target else "",
-            outcome.agent,
-            outcome.role,
-        )
+        usage_key = _build_usage_key(self._caller.id, target, outcome.agent, outcome.role)
         self._accounts.ledger.add_usage(usage_key, counts, is_settled=self._reservation is not None)
 
     def _estimate_amounts(
@@ -207,6 +214,15 @@ class ExchangeUsage:
 def _add_up(used: Usage, cost: int | None, usage: Usage, price: int | None) -> tuple[Usage, int | None]:
     """The sums after adding the usage and the price of one more call. The cost is None if one is unknown."""
     return used.add(usage), None if cost is None or price is None else cost + price
+
+
+# Bounded, because clients choose the model names.
+@lru_cache(maxsize=MAX_USAGE_KEYS)
+def _build_usage_key(caller: str, target: TargetName | None, agent: str, role: str) -> UsageKey:
+    """The row of the statistics for an exchange, without its hour."""
+    if target is None:
+        return UsageKey(0, caller, "", "", agent, role)
+    return UsageKey(0, caller, target.provider, _clean_name(target.model), agent, role)
 
 
 def _clean_name(name: str) -> str:

@@ -13,6 +13,9 @@ from dragoman.dialects.rate_limits import BudgetStanding, RateLimitFormat
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.providers.profile import Profile
 
+#: Response headers with the request's id at servers that imitate a dialect, after the dialect's own.
+REQUEST_ID_HEADERS = ("request-id", "x-request-id")
+
 #: `turn`: a model's turn. `stream`: a turn that is always streamed. `models`, `model`: what can be asked for.
 #: `usage`: what the client's key has spent. `settings`: settings for the agent. `telemetry`: what the agent
 #: reports. The others are those of the Responses API.
@@ -113,6 +116,13 @@ class HttpApi:
     def must_abort_failed_stream(self, agent: str) -> bool:
         """Whether a failed stream must break off because the client ignores an error in it."""
         return False
+
+    def find_request_id(self, headers: Mapping[str, str]) -> str:
+        """The id of a request in the headers of an upstream's reply; empty if it has none."""
+        for name in (self.request_id_header, *REQUEST_ID_HEADERS):
+            if name in headers:
+                return headers[name]
+        return ""
 
     def has_long_context(self, headers: Mapping[str, str]) -> bool:
         """Whether the headers ask an upstream for a longer context window than the model usually has."""

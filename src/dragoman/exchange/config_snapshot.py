@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 
 from dragoman.accounts.estimates import PriceList
 from dragoman.config.config import Config
-from dragoman.config.provider import Provider
+from dragoman.config.provider import Provider, TargetName
+from dragoman.exchange.context_windows import find_certain_size
 from dragoman.gateway_tools.toolbox import Toolbox, build_toolbox
 from dragoman.prompts.rules import compile_prompts
 from dragoman.routing.choose import RouteChoice, choose
@@ -87,6 +88,7 @@ class ConfigSnapshot:
         self.open = 0
         self._is_released = False
         self._choices: dict[str, RouteChoice] = {}
+        self._certain_sizes: dict[tuple[TargetName, ...], int] = {}
         kept = earlier.handles if earlier else {}
         self.handles: Mapping[str, ProviderHandle] = {
             name: kept[name]
@@ -112,6 +114,15 @@ class ConfigSnapshot:
             if len(model) <= MAX_NAME:
                 self._choices[model] = choice
         return choice
+
+    def find_certain_size(self, targets: tuple[TargetName, ...]) -> int:
+        """The bytes of a body that certainly fits into the window of every target."""
+        size = self._certain_sizes.get(targets)
+        if size is None:
+            if len(self._certain_sizes) >= MAX_CHOICES:
+                self._certain_sizes.clear()
+            size = self._certain_sizes[targets] = find_certain_size(self.config, targets)
+        return size
 
     def release(self) -> list[ProviderHandle | Toolbox]:
         """Give up what snapshots share. Returns what no other snapshot uses: the caller closes it."""

@@ -4,6 +4,7 @@ A request that clearly exceeds the window of every target is refused at once, wi
 shorten their conversation: the vendor would refuse it too, after the upload and perhaps for money.
 """
 
+import sys
 from collections.abc import Sequence
 
 from dragoman.config.config import Config
@@ -19,6 +20,19 @@ from dragoman.tokens.tokenizers import find_tokenizer
 
 #: The lower bound is less than one token for so many bytes. Only a larger body is read and counted.
 BYTES_PER_TOKEN = 2
+
+
+def find_certain_size(config: Config, targets: Sequence[TargetName]) -> int:
+    """The bytes of a body that the window of every target holds, whichever client sends it.
+
+    It depends on the configuration alone. Only for a larger body `may_overflow` must be asked.
+    """
+    windows = (
+        config.providers[target.provider].find_fact("context_tokens", target.model, only_stated=only_stated)
+        for target in targets
+        for only_stated in (False, True)
+    )
+    return min((each * BYTES_PER_TOKEN for each in windows if isinstance(each, int)), default=sys.maxsize)
 
 
 def may_overflow(config: Config, plan: RequestPlan, targets: Sequence[TargetName]) -> bool:

@@ -19,7 +19,7 @@ from dragoman.exchange.context import TrialContext
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.healer import RequestHealer
 from dragoman.exchange.hedge import HedgedTrials, list_second_targets
-from dragoman.exchange.large_bodies import run_by_size
+from dragoman.exchange.large_bodies import is_large, run_by_size
 from dragoman.exchange.record import ExchangeRecord, build_outcome
 from dragoman.exchange.selection import (
     change_prompt,
@@ -156,7 +156,10 @@ class Exchange:
         Most requests need few of the checks here. A check that is not needed must not cost a coroutine.
         """
         gateway, snapshot, plan, record = self._gateway, self._snapshot, self._plan, self.record
-        await run_by_size(plan.body, plan.peek)
+        if is_large(plan.body):
+            await asyncio.to_thread(plan.peek)
+        else:
+            plan.peek()
         record.model, record.stream = plan.model, plan.stream
         has_key = self._caller is not ANONYMOUS
         if has_key:
@@ -175,7 +178,9 @@ class Exchange:
         self._healer.is_on = route.heal
         if not gateway.learned.is_loaded:
             await gateway.learned.load()
-        targets = await select_fitting_targets(snapshot.config, plan, choice)
+        targets = choice.targets
+        if len(plan.body) > snapshot.find_certain_size(targets):
+            targets = await select_fitting_targets(snapshot.config, plan, choice)
         session, now = 0, self._loop.time()
         if needs_session(snapshot, route, targets):
             target_keys, session = await order_targets(gateway, snapshot, plan, route, targets, now)

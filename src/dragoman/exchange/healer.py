@@ -76,8 +76,8 @@ class RequestHealer:
 
     def find_refused_seals(self, target: TargetName) -> frozenset[str]:
         """The hashes of seals that the target must not get."""
-        is_on = self._heals(self._config.providers[target.provider])
-        return self._seals.find(target.provider) if is_on else frozenset()
+        refused = self._seals.find(target.provider)
+        return refused if refused and self._heals(self._config.providers[target.provider]) else frozenset()
 
     def may_heal(self, target: TargetName) -> bool:
         """Whether a refusal by this target may change its request."""
@@ -130,8 +130,10 @@ class RequestHealer:
 
     def learn_corrections(self, target: TargetName) -> None:
         """Remember the corrections of a request that the target has accepted."""
+        if target not in self._unproven:
+            return
         address = self._config.providers[target.provider].base_url
-        for unproven in self._unproven.pop(target, ()):
+        for unproven in self._unproven.pop(target):
             correction = unproven.correction
             if correction.lifetime:
                 self._learned.remember(

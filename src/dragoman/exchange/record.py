@@ -210,7 +210,7 @@ class ExchangeRecord:
             headers["x-dragoman-failed"] = make_printable(self.list_failed_attempts())
         if self.losses:
             headers["x-dragoman-losses"] = make_printable(f"{len(self.losses)}: {_list_losses(self.losses)}")
-        if self.interventions:
+        if self.interventions.is_governed and self.interventions:
             headers["x-dragoman-repairs"] = make_printable(str(self.interventions))
         return headers
 
@@ -240,51 +240,57 @@ class ExchangeRecord:
 
     def line(self) -> Mapping[str, object]:
         """The fields of the exchange's log line, without empty ones."""
-        return {"request": self.request_id, **self.kind.list_fields(), **self.list_own_fields()}
+        return {
+            "request": self.request_id,
+            **self.kind.list_fields(),
+            **self.list_numbers(),
+            **self.list_texts(),
+        }
 
-    def list_own_fields(self) -> dict[str, object]:
-        """The fields of the log line that differ from exchange to exchange, without empty ones."""
-        tally, failure = self.tally, self.failure
-        usage = tally.usage if tally else None
-        fields: dict[str, object] = {}
-        if failure is not None:
-            fields["error"] = f"{failure.kind}: {failure.message}"[:MAX_SHOWN]
-        if self.upstream_id:
-            fields["upstream_request"] = make_printable(self.upstream_id)[:MAX_SHORT]
-        if usage is not None:
-            if usage.input is not None:
-                fields["input"] = usage.input
-            if usage.cache_read is not None:
-                fields["cached"] = usage.cache_read
-            if usage.output is not None:
-                fields["output"] = usage.output
-        if self.cost is not None:
-            fields["cost"] = self.cost / 1e6
-        if self.first_token_seconds:
-            fields["first_token"] = round(self.first_token_seconds, 4)
-        fields["seconds"] = round(self.seconds, 4)
-        fields["retries"] = self.retries
-        return fields | self._list_change_fields()
-
-    def _list_change_fields(self) -> dict[str, object]:
-        """The fields about failed calls, tools, losses and interventions."""
+    def list_numbers(self) -> dict[str, float]:
+        """The numbers in the log line, without unknown ones."""
         tally, interventions = self.tally, self.interventions
-        fields: dict[str, object] = {}
+        numbers: dict[str, float] = {}
+        if tally is not None:
+            usage = tally.usage
+            if usage is not None:
+                if usage.input is not None:
+                    numbers["input"] = usage.input
+                if usage.cache_read is not None:
+                    numbers["cached"] = usage.cache_read
+                if usage.output is not None:
+                    numbers["output"] = usage.output
+            if tally.calls:
+                numbers["tools"] = tally.calls
+        if self.cost is not None:
+            numbers["cost"] = self.cost / 1e6
+        if self.first_token_seconds:
+            numbers["first_token"] = round(self.first_token_seconds, 4)
+        numbers["seconds"] = round(self.seconds, 4)
+        numbers["retries"] = self.tries - 1 if self.tries else 0
+        numbers["losses"] = len(self.losses) + len(self.reply_losses)
+        if interventions.is_governed:
+            numbers["interventions"] = len(interventions)
+            if changes := interventions.changes:
+                numbers["changes"] = changes
+        return numbers
+
+    def list_texts(self) -> dict[str, str]:
+        """The texts in the log line that differ from exchange to exchange, without empty ones."""
+        failure = self.refused or self.broken
+        texts: dict[str, str] = {}
+        if failure is not None:
+            texts["error"] = f"{failure.kind}: {failure.message}"[:MAX_SHOWN]
+        if self.upstream_id:
+            texts["upstream_request"] = make_printable(self.upstream_id)[:MAX_SHORT]
         if self.tries > 1 and (failed := self.list_failed_attempts()):
-            fields["failed"] = make_printable(failed)[:MAX_SHOWN]
-        if tally is not None and tally.calls:
-            fields["tools"] = tally.calls
+            texts["failed"] = make_printable(failed)[:MAX_SHOWN]
         if self.tool_runs:
             runs = (f"{run.function}{' failed' * run.is_error}" for run in self.tool_runs)
-            fields["runs"] = ", ".join(runs)[:MAX_SHOWN]
-        fields["losses"] = len(self.losses) + len(self.reply_losses)
-        if fields["losses"]:
-            fields["lost"] = _list_losses((*self.losses, *self.reply_losses), MAX_SHOWN)
-        if interventions.is_governed:
-            fields["interventions"] = len(interventions)
-            if changes := interventions.changes:
-                fields["changes"] = changes
-        return fields
+            texts["runs"] = ", ".join(runs)[:MAX_SHOWN]
+        if self.losses or self.reply_losses:
+            texts["lost"] = _list_losses((*self.losses, *self.reply_losses), MAX_SHOWN)
+        return texts
 
     def governance_lines(self) -> Iterator[Mapping[str, object]]:
         """The fields of one log line for each change that governance made."""

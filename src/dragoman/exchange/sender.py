@@ -6,6 +6,7 @@ Three facts decide what can still be sent. `is_committed`: the head is out, so t
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -65,6 +66,18 @@ class ResponseSender:
     `settle` completes the record. It is called before the end of the response is sent.
     """
 
+    is_committed = False
+    is_target_fixed = False
+    _is_ended = False
+    #: The last of the sends that run in their own tasks: a ping, or output of `send_soon`. Nothing else may
+    #: be sent before it is out.
+    _sending: asyncio.Task[None] | None = None
+    #: Rate-limit headers of the client's own key.
+    _key_limits: Mapping[str, str] = MappingProxyType({})
+    #: Headers about the budget of the client's key, for replies only. With an error of another cause Claude
+    #: Code would report a spent budget.
+    _budget: Mapping[str, str] = MappingProxyType({})
+
     def __init__(
         self,
         dialect: Dialect,
@@ -80,17 +93,6 @@ class ResponseSender:
         self._settle = settle
         # Google's SDKs take a stream that ends well for complete, even if it contains an error.
         self._aborts_failed = dialect.http_api.must_abort_failed_stream(record.agent)
-        self._is_ended = False
-        #: Rate-limit headers of the client's own key.
-        self._key_limits: dict[str, str] = {}
-        #: Headers about the budget of the client's key, for replies only. With an error of another cause
-        #: Claude Code would report a spent budget.
-        self._budget: Mapping[str, str] = {}
-        self.is_committed = False
-        self.is_target_fixed = False
-        #: The last of the sends that run in their own tasks: a ping, or output of `send_soon`. Nothing else
-        #: may be sent before it is out.
-        self._sending: asyncio.Task[None] | None = None
         self.direct = client.direct
 
     def set_limits(
@@ -109,7 +111,7 @@ class ResponseSender:
             standing = BudgetStanding(budget.period, budget.share, budget.is_spent, budget.reset)
             headers = http_api.write_budget(standing, now)
             if budget.is_spent:
-                self._key_limits |= headers
+                self._key_limits = {**self._key_limits, **headers}
             else:
                 self._budget = headers
 
@@ -120,8 +122,11 @@ class ResponseSender:
 
     async def send(self, output: Output) -> None:
         """Send a part of a stream."""
-        await self._acquire()
-        await self._commit()
+        if self._sending is not None:
+            await self._wait_for_sending(self._sending)
+        self._watchdog.is_sending = True
+        if not self.is_committed:
+            await self._commit()
         self.is_target_fixed = True
         await self._client.send(output)
         self._watchdog.is_sending = False
@@ -131,8 +136,11 @@ class ResponseSender:
         """Send the end of a stream. Only the first call has an effect."""
         if self._is_ended:
             return
-        await self._acquire()
-        await self._commit()
+        if self._sending is not None:
+            await self._wait_for_sending(self._sending)
+        self._watchdog.is_sending = True
+        if not self.is_committed:
+            await self._commit()
         self._is_ended = True
         self._settle()
         if failed and self._aborts_failed:
@@ -198,34 +206,35 @@ class ResponseSender:
     async def _ping(self) -> None:
         # The reply may have ended meanwhile; then even its head may be missing.
         if not self._is_ended:
-            await self._commit(is_waiting=True)
+            if not self.is_committed:
+                await self._commit(is_waiting=True)
             await self._client.ping(
                 self._dialect.stream_writer.ping if self.is_target_fixed else WAITING_PING
             )
         self._forget_send()
 
-    async def _acquire(self) -> None:
-        """Wait for a send that is running, and keep others from starting."""
-        if self._sending is not None:
-            # The waiting task may be cancelled, to send something else; the send itself goes on.
-            await asyncio.wait((self._sending,))
-        self._watchdog.is_sending = True
+    @staticmethod
+    async def _wait_for_sending(sending: asyncio.Task[None]) -> None:
+        """Wait for a send that is running. Then `is_sending` keeps others from starting."""
+        # The waiting task may be cancelled, to send something else; the send itself goes on.
+        await asyncio.wait((sending,))
 
     async def _commit(self, *, is_waiting: bool = False) -> None:
-        """Send the head of a stream, once."""
-        if not self.is_committed:
-            self.is_committed = True
-            self._record.status = 200
-            headers = self._record.headers(is_waiting=is_waiting)
-            limits = self._limit_headers(is_waiting=is_waiting)
-            await self._client.start(200, {**headers, **self._client.transport.headers, **limits})
+        """Send the head of a stream. Called unless `is_committed`: most sends need no coroutine for it."""
+        self.is_committed = True
+        self._record.status = 200
+        headers = self._record.headers(is_waiting=is_waiting)
+        limits = self._limit_headers(is_waiting=is_waiting)
+        await self._client.start(200, {**headers, **self._client.transport.headers, **limits})
 
     def _limit_headers(self, *, is_waiting: bool = False) -> Mapping[str, str]:
         """The key's rate-limit headers if it has limits, else the upstream's, once its reply has begun."""
         return {**self._key_limits, **self._budget} or ({} if is_waiting else self._record.upstream_limits)
 
     async def _respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        await self._acquire()
+        if self._sending is not None:
+            await self._wait_for_sending(self._sending)
+        self._watchdog.is_sending = True
         self._record.status = status
         self._settle()
         size = {"content-length": str(len(body))}

@@ -35,19 +35,18 @@ def build_session_key(caller: Caller, identity: ClientIdentity) -> SessionKey | 
 
 def count_session(book: SessionBook, record: ExchangeRecord) -> None:
     """Add an exchange that has ended to its session."""
-    key = build_session_key(record.caller, record.identity)
-    if key is None or record.target is None:
+    identity, used, cost = record.identity, record.used, record.cost
+    if not identity.session or record.target is None:
         return
-    used = record.used
     book.add(
-        key,
+        SessionKey(record.caller.owner, identity.agent, identity.session),
         SessionExchange(
-            sub_agent=record.identity.sub_agent,
-            amount=build_amount(used, record.cost or 0),
-            is_priced=record.cost is not None,
-            input=used.input or 0,
-            cache_read=used.cache_read or 0,
-            target=str(record.target),
+            identity.sub_agent,
+            build_amount(used, cost or 0),
+            cost is not None,
+            used.input or 0,
+            used.cache_read or 0,
+            record.kind.target,
         ),
     )
 

@@ -10,7 +10,7 @@ import msgspec
 from dragoman.config.provider import Provider, TargetName
 from dragoman.exchange.config_snapshot import ConfigSnapshot
 from dragoman.exchange.healer import RequestHealer
-from dragoman.exchange.large_bodies import is_large, run_by_size
+from dragoman.exchange.large_bodies import is_large
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.exchange.tools import ExchangeTools
 from dragoman.hub.errors import ClientProtocolError
@@ -51,10 +51,13 @@ class TargetRequestBuilder:
         if self._tools is not None:
             await self._tools.open(target, provider, choice.route)
         plan = self._plan
-        built = await run_by_size(plan.body, partial(self._build, target, provider, seals, choice))
-        if isinstance(built, TargetRequest) and is_large(plan.body):
-            # For a smaller request this happens on the event loop while the upstream works.
-            await run_by_size(plan.body, built.prepare_reply)
+        if is_large(plan.body):
+            built = await asyncio.to_thread(self._build, target, provider, seals, choice)
+            if isinstance(built, TargetRequest):
+                # For a smaller request this happens on the event loop while the upstream works.
+                await asyncio.to_thread(built.prepare_reply)
+        else:
+            built = self._build(target, provider, seals, choice)
         plan.keep_history()
         if plan.mismatch:
             _log.error("%s: a continued translation differs: %s", plan.metadata.request_id, plan.mismatch)

@@ -34,6 +34,13 @@ class TargetTrial:
     A trial in a race has its own record and watchdog until its first content.
     """
 
+    #: The last call, and whether it runs.
+    call: UpstreamCall | None = None
+    is_calling = False
+    _has_lost = False
+    #: When the last call began.
+    _began = 0.0
+
     def __init__(
         self,
         context: TrialContext,
@@ -48,12 +55,6 @@ class TargetTrial:
         self._loop = asyncio.get_running_loop()
         self.record = context.record.fork() if race else context.record
         self.watchdog = context.watchdog.fork() if race else context.watchdog
-        #: The last call, and whether it runs.
-        self.call: UpstreamCall | None = None
-        self.is_calling = False
-        self._has_lost = False
-        #: When the last call began.
-        self._began = 0.0
 
     async def run(self, target_request: TargetRequest) -> UpstreamFailed | None:
         """Call the target, and retry if that may help. Returns the last error if all calls failed.
@@ -102,7 +103,7 @@ class TargetTrial:
             return
         self._has_lost = True
         self._context.record.add_slow_call(self.record, self.watchdog.received)
-        self._add_attempt(TOO_SLOW, cools=False)
+        self._add_attempt(TOO_SLOW, self._loop.time())
 
     async def _call(self, target_request: TargetRequest, credential: CallCredential) -> Failure | None:
         """Call the target once. Returns why the reply failed after its first content."""
@@ -176,15 +177,16 @@ class TargetTrial:
         """
         health, now, target_key = self._context.gateway.health, self._loop.time(), self.target_key
         health.count_call(target_key.target, None if is_healed else failure)
+        cools = False
         if failure is None:
             health.record_success(target_key)
-        is_faulty = failure is not None and not is_healed and not self._concerns_client(failure)
-        cools = failure is not None and is_faulty and health.record_failure(target_key, failure, now)
-        self._add_attempt(failure, cools=cools)
+        elif not is_healed and not self._concerns_client(failure):
+            cools = health.record_failure(target_key, failure, now)
+        self._add_attempt(failure, now, cools=cools)
         return now
 
-    def _add_attempt(self, failure: Failure | None, *, cools: bool) -> None:
-        start, now = self.watchdog.started, self._loop.time()
+    def _add_attempt(self, failure: Failure | None, now: float, *, cools: bool = False) -> None:
+        start = self.watchdog.started
         self._context.record.attempts.append(
             AttemptRecord(self.target_key.target, self._began - start, now - start, failure, cools)
         )

@@ -33,11 +33,16 @@ MAX_HELD = 1024 * 1024
 #: the exchange, which this call then uses.
 Claim = Callable[[], tuple[ExchangeRecord, Watchdog]]
 
-_REQUEST_ID_HEADERS = ("request-id", "x-request-id")
-
 
 class UpstreamCall:
     """One call, which may take several rounds. Constructed right before it runs."""
+
+    #: The number of the request for the tap.
+    _number = 0
+    _reply: ReplyPipeline | None = None
+    _whole_reply: WholeReply | None = None
+    #: The target has answered a round of the reply. Sending the request again would repeat the round.
+    has_answered_round = False
 
     def __init__(
         self,
@@ -62,13 +67,7 @@ class UpstreamCall:
         self._record = record
         self._tools = context.tools.find(target_key.target) if context.tools else None
         self._claim = claim
-        #: The number of the request for the tap.
-        self._number = 0
         self._loop = asyncio.get_running_loop()
-        self._reply: ReplyPipeline | None = None
-        self._whole_reply: WholeReply | None = None
-        #: The target has answered a round of the reply. Sending the request again would repeat the round.
-        self.has_answered_round = False
         #: Output before the first content: until that is there, another target can take over.
         self._held: list[Output] = []
 
@@ -152,8 +151,10 @@ class UpstreamCall:
         sees_headers = provider.wire_dialect == self._plan.metadata.dialect or provider.keeps_sessions
         if tap is not None:
             self._number = tap.note_request(self._target_key.target, provider.wire_dialect, body)
-        # It runs when the request is written, or while its connection opens.
-        preparation = self._loop.call_soon(self._target_request.prepare_reply)
+        preparation = None
+        if self._target_request.lane == "translate":
+            # It runs when the request is written, or while its connection opens.
+            preparation = self._loop.call_soon(self._target_request.prepare_reply)
         reply = await self._handle.upstream.send(
             UpstreamRequest(
                 body=body,
@@ -167,7 +168,8 @@ class UpstreamCall:
         )
         # The body is kept only by the request, which releases it when the reply begins.
         del body
-        preparation.cancel()
+        if preparation is not None:
+            preparation.cancel()
         if tap is not None:
             reply = tap.wrap_reply(self._number, reply)
         self._watchdog.watch_upstream(self._provider.timeouts, reply.close, self._loop.time())
@@ -183,8 +185,7 @@ class UpstreamCall:
     def _note_head(self, reply: UpstreamReply) -> None:
         headers = reply.headers
         http_api = dialect_named(self._provider.wire_dialect).http_api
-        names = (http_api.request_id_header, *_REQUEST_ID_HEADERS)
-        self._record.upstream_id = next((headers[name] for name in names if name in headers), "")
+        self._record.upstream_id = http_api.find_request_id(headers)
         if self._provider.keeps_sessions:
             self._record.session = headers.get(SESSION_HEADER, "")
         target = self._plan.dialect.http_api.rate_limits

@@ -25,52 +25,30 @@ _COMMENTS = re.compile(rb"(?::[^\r\n]*+[\r\n]*+)++")
 class Watchdog:
     """Watches one exchange. `expired` is the limit that ended the upstream's reply, as text."""
 
-    __slots__ = (
-        "_abandon",
-        "_blocked_at",
-        "_close_reply",
-        "_ends_by",
-        "_ping",
-        "_ping_every",
-        "_received_at",
-        "_received_before",
-        "_sent_at",
-        "_timeouts",
-        "expired",
-        "forks",
-        "has_sent",
-        "is_sending",
-        "received",
-        "started",
-        "tick",
-    )
+    #: Bytes of the upstream's reply so far, without comments.
+    received = 0
+    #: Something was sent to the client since the last check.
+    has_sent = False
+    #: Output is being sent; long if the client is slow. Pings and `send_soon` do not set it.
+    is_sending = False
+    expired = ""
+    #: Called at every check while nothing is being sent; for replies that hold events back.
+    tick: Callable[[], None] | None = None
+    #: The watchdogs of upstreams that are called at once, until one of them answers.
+    forks: tuple["Watchdog", ...] = ()
+    _received_before = 0
+    _timeouts: Timeouts | None = None
+    _close_reply: Callable[[], None] | None = None
+    #: When the upstream must have ended its reply, whose last event has come; 0: that has not come.
+    _ends_by = 0.0
 
     def __init__(
         self, now: float, *, ping_every: float, ping: Callable[[], None], abandon: Callable[[], None]
     ) -> None:
-        #: Bytes of the upstream's reply so far, without comments.
-        self.received = 0
-        #: Something was sent to the client since the last check.
-        self.has_sent = False
-        #: Output is being sent; long if the client is slow. Pings and `send_soon` do not set it.
-        self.is_sending = False
-        self.started = now
-        self.expired = ""
-        #: Called at every check while nothing is being sent; for replies that hold events back.
-        self.tick: Callable[[], None] | None = None
-        #: The watchdogs of upstreams that are called at once, until one of them answers.
-        self.forks: tuple[Watchdog, ...] = ()
-        self._received_at = now
-        self._received_before = 0
-        self._sent_at = now
-        self._blocked_at = now
+        self.started = self._received_at = self._sent_at = self._blocked_at = now
         self._ping_every = ping_every
         self._ping = ping
         self._abandon = abandon
-        self._timeouts: Timeouts | None = None
-        self._close_reply: Callable[[], None] | None = None
-        #: When the upstream must have ended its reply, whose last event has come; 0: that has not come.
-        self._ends_by = 0.0
 
     def watch_upstream(self, timeouts: Timeouts, close_reply: Callable[[], None], now: float) -> None:
         """Begin to watch an upstream's reply. `close_reply` ends it."""

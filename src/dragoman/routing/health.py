@@ -93,8 +93,9 @@ class TargetHealth:
 
     def record_success(self, target_key: TargetKey) -> None:
         """End the cooldown, if any."""
-        self._cooldowns.pop(target_key, None)
-        if target_key in self._hints:
+        if self._cooldowns:
+            self._cooldowns.pop(target_key, None)
+        if self._hints and target_key in self._hints:
             self._disproved[target_key] = self._hints.pop(target_key)
 
     def set_hints(self, hints: Mapping[TargetKey, float]) -> None:
@@ -142,5 +143,10 @@ class TargetHealth:
         target_keys: list[TargetKey] = []
         for target in targets:
             count = max(1, keys.get(target.provider, 1))
-            target_keys += [TargetKey(target, (session + turn) % count) for turn in range(count)]
+            if count == 1:
+                target_keys.append(TargetKey(target, 0))
+            else:
+                target_keys += [TargetKey(target, (session + turn) % count) for turn in range(count)]
+        if not self._cooldowns and not self._hints:
+            return target_keys
         return sorted(target_keys, key=lambda each: self.is_cooling(each, now))

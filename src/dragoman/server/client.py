@@ -1,6 +1,7 @@
 """`AsgiClient`: sends responses over ASGI, or directly to our own server's connection."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from itertools import repeat
 from typing import Any, Protocol
 
 from dragoman.dialects.dialect import Dialect
@@ -13,6 +14,9 @@ from dragoman.wire.sse import Output
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+#: The encoding of headers, for each of them.
+_LATIN = repeat("latin-1")
 
 #: The ASGI extension in which our own server offers its connection.
 EXTENSION = "dragoman"
@@ -53,8 +57,8 @@ class AsgiClient:
 
     def __init__(self, scope: Scope, send: Send, transport: Transport = SSE) -> None:
         self._send = send
-        extensions = scope.get("extensions") or {}
-        self._connection: ServerConnection | None = extensions.get(EXTENSION, {}).get("connection")
+        offered = (scope.get("extensions") or {}).get(EXTENSION)
+        self._connection: ServerConnection | None = offered["connection"] if offered else None
         self.transport = transport
         self.is_ended = False
         self._on_disconnect: Callable[[], None] | None = None
@@ -64,7 +68,8 @@ class AsgiClient:
         return AsgiDirectConnection(self._connection, self.transport) if self._connection else None
 
     def start(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]:
-        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        names, values = map(str.encode, headers, _LATIN), map(str.encode, headers.values(), _LATIN)
+        raw = list(zip(names, values, strict=True))
         return self._send({"type": "http.response.start", "status": status, "headers": raw})
 
     def send(self, output: Output) -> Awaitable[None]:

@@ -5,6 +5,7 @@ import secrets
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
+from itertools import repeat
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -17,6 +18,9 @@ from dragoman.pipeline.transports import JsonArrayTransport
 from dragoman.server.client import AsgiClient, Scope, Send
 from dragoman.server.paths import ENTRY, Endpoint, find_client_dialect, find_endpoint, find_error_dialect
 from dragoman.wire.json_values import MAX_VALUES, MIN_SCANNED, has_too_many_values
+
+#: The encoding of headers, for each of them.
+_LATIN = repeat("latin-1")
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -106,11 +110,15 @@ class HttpRequest:
 
 def _read_headers(raw: list[tuple[bytes, bytes]]) -> Mapping[str, str]:
     """Headers by names in lower case. A header that comes twice becomes one with both values."""
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
+    if not raw:
+        return {}
+    names, encoded = zip(*raw, strict=True)
+    pairs = list(zip(map(str, names, _LATIN), map(str, encoded, _LATIN), strict=True))
+    headers = dict(pairs)
     if len(headers) < len(raw):
         values: dict[str, list[str]] = {}
-        for name, value in raw:
-            values.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+        for name, value in pairs:
+            values.setdefault(name, []).append(value)
         headers = {name: ", ".join(several) for name, several in values.items()}
     return headers
 
@@ -127,9 +135,9 @@ async def receive_body(receive: Receive, limit: int) -> bytes:
         size += len(piece)
         if size > limit:
             raise RequestTooLarge(f"the request body exceeds {limit} bytes")
+        if not message.get("more_body"):
+            return b"".join((*pieces, piece)) if pieces else piece
         pieces.append(piece)
-        if not message.get("more_body", False):
-            return b"".join(pieces)
 
 
 async def _decompress(body: bytes, encoding: str, limit: int) -> bytes:

@@ -55,6 +55,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066
 #: Values that need no quotes.
 _is_plain = re.compile(r"[!#-<>-~]+").fullmatch
 _NOT_PRINTABLE = re.compile(r"[^ -~]")
+_format_pair = "%s=%s".__mod__
 
 
 class LogFormatter(logging.Formatter):
@@ -77,8 +78,9 @@ class LogFormatter(logging.Formatter):
         if exchange is not None and not self._is_json and self._short is None:
             date, request = self._format_date(record), exchange.request_id
             shown = request if _is_plain(request) else _quote(request)
-            own = _format_pairs(exchange.list_own_fields())
-            return f"{date} {EXCHANGE} request={shown} {_format_kind(exchange.kind)} {own}"
+            numbers, texts = exchange.list_numbers(), exchange.list_texts()
+            line = f"{date} {EXCHANGE} request={shown} {_format_kind(exchange.kind)} {_join_pairs(numbers)}"
+            return f"{line} {_format_pairs(texts)}" if texts else line
         fields: Mapping[str, object] = exchange.line() if exchange else getattr(record, "fields", {})
         message = record.getMessage().strip()
         trace = self.formatException(record.exc_info) if record.exc_info else ""
@@ -101,13 +103,17 @@ class LogFormatter(logging.Formatter):
 
 
 def _format_pairs(fields: Mapping[str, object]) -> str:
-    """The fields as `key=value`."""
-    return " ".join(
-        [
-            f"{name}={_quote(value) if isinstance(value, str) and not _is_plain(value) else value}"
+    """The fields as `key=value`. Texts that need quotes get them."""
+    return _join_pairs(
+        {
+            name: _quote(value) if isinstance(value, str) and not _is_plain(value) else value
             for name, value in fields.items()
-        ]
+        }
     )
+
+
+def _join_pairs(fields: Mapping[str, object]) -> str:
+    return " ".join(map(_format_pair, fields.items()))
 
 
 @lru_cache(MAX_KINDS)
@@ -163,10 +169,8 @@ def log_exchange(exchange: "ExchangeRecord") -> None:
     """Log an exchange that has ended, and one line for each intervention of governance."""
     level = logging.INFO if exchange.kind.ending == "finished" else logging.WARNING
     if LOGGER.isEnabledFor(level):
-        record = _build_record(level, EXCHANGE)
-        record.exchange = exchange
-        LOGGER.handle(record)
-    if exchange.interventions and LOGGER.isEnabledFor(logging.INFO):
+        _emit(_build_record(level, EXCHANGE, exchange=exchange))
+    if exchange.interventions.is_governed and LOGGER.isEnabledFor(logging.INFO):
         for fields in exchange.governance_lines():
             _write(logging.INFO if fields["ok"] else logging.WARNING, GOVERNANCE, fields)
 
@@ -235,18 +239,26 @@ def log_error(message: str, **fields: object) -> None:
 
 
 def _write(level: int, message: str, fields: Mapping[str, object]) -> None:
-    """Emit one log record. Calls `handle` directly: `Logger.log` would search the stack for its caller."""
-    record = _build_record(level, message)
-    record.fields = fields
-    LOGGER.handle(record)
+    """Emit one log record. `Logger.log` would search the stack for its caller."""
+    _emit(_build_record(level, message, fields=fields))
 
 
-def _build_record(level: int, message: str) -> logging.LogRecord:
+def _emit(record: logging.LogRecord) -> None:
+    """Give a record to the handlers. Our logger has no filters and, once it is set up, no parents."""
+    if LOGGER.propagate:
+        return LOGGER.handle(record)
+    for handler in LOGGER.handlers:
+        if record.levelno >= handler.level:
+            handler.handle(record)
+
+
+def _build_record(level: int, message: str, **attributes: object) -> logging.LogRecord:
     """A log record: a copy of one that the standard library has built, with the time of now."""
     record = logging.LogRecord.__new__(logging.LogRecord)
-    record.__dict__.update(_build_example(level, message).__dict__)
-    record.created = now = time.time()
-    record.msecs = now % 1 * 1000
+    now = time.time()
+    record.__dict__.update(
+        _build_example(level, message).__dict__, created=now, msecs=now % 1 * 1000, **attributes
+    )
     return record
 
 

@@ -150,12 +150,14 @@ class Metrics:
             series.agent_cost.value += dollars
             series.key_cost.value += dollars
         self._count_attempts(record, series)
-        if record.failure is not None:
-            self.errors.add((record.dialect, *series.target, record.failure.kind))
-        for side, losses in (("request", record.losses), ("reply", record.reply_losses)):
-            if losses:
-                self.losses.add((record.dialect, *series.target, side), len(losses))
-        if record.interventions:
+        failure = record.refused or record.broken
+        if failure is not None:
+            self.errors.add((record.dialect, *series.target, failure.kind))
+        if record.losses:
+            self.losses.add((record.dialect, *series.target, "request"), len(record.losses))
+        if record.reply_losses:
+            self.losses.add((record.dialect, *series.target, "reply"), len(record.reply_losses))
+        if record.interventions.is_governed:
             self._count_interventions(record)
 
     def find_labels(self, target: TargetName | None) -> Labels:
@@ -174,7 +176,8 @@ class Metrics:
 
     def _find_series(self, record: "ExchangeRecord") -> "ExchangeSeries":
         """The series that count exchanges of this kind. Most exchanges have a kind that is known."""
-        self._follow_config()
+        if self._read_config() is not self._config:
+            self._follow_config()
         kind = record.kind
         series = self._series.get(kind)
         if series is None:
@@ -214,7 +217,9 @@ class ExchangeSeries:
         self.requests = metrics.requests.find((kind.client, kind.route, *target, kind.ending))
         self.seconds = metrics.seconds.find(target)
         self.first_token = metrics.first_token.find(target)
-        self.tokens = tuple(metrics.tokens.find((*target, name)) for name in TOKEN_CLASSES)
+        self.input, self.cache_read, self.cache_write, self.output, self.reasoning = (
+            metrics.tokens.find((*target, name)) for name in TOKEN_CLASSES
+        )
         self.cost = metrics.cost.find(target)
         self.calls = metrics.calls.find(target)
         self.answers = metrics.attempts.find((*target, OK))
@@ -230,14 +235,18 @@ class ExchangeSeries:
 
     def count_tokens(self, usage: Usage) -> None:
         """Count the tokens of a reply."""
-        for series, count in zip(self.tokens, count_classes(usage), strict=True):
-            series.value += count
+        prompt, read, written, output, reasoning = count_classes(usage)
+        self.input.value += prompt
+        self.cache_read.value += read
+        self.cache_write.value += written
+        self.output.value += output
+        self.reasoning.value += reasoning
         total = usage.total
         self.key_tokens.value += total
         self.agent_tokens.value += total
 
 
-def count_classes(usage: Usage) -> tuple[int, ...]:
+def count_classes(usage: Usage) -> tuple[int, int, int, int, int]:
     """The tokens of each of the `TOKEN_CLASSES`. Each token is counted once."""
     read, written, reasoning = usage.cache_read or 0, usage.cache_write or 0, usage.reasoning or 0
     prompt = max(0, (usage.input or 0) + (usage.tool_input or 0) - read - written)
