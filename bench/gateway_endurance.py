@@ -60,7 +60,7 @@ def soak_report(setting: Setting) -> list[str]:
 
     What idles in the gateway's pool is not left behind; it is as many as were busy at once.
     """
-    contender, requests = setting.translating, int(os.environ.get("SOAK", SOAK))
+    contender, requests = setting.soaking, int(os.environ.get("SOAK", SOAK))
     samples: list[float] = []
     before = open_upstream(setting.mock)
 
@@ -69,10 +69,10 @@ def soak_report(setting: Setting) -> list[str]:
         say(f"{done} of {requests} requests, {samples[-1]:.1f} MB")
 
     leaving = ["--leaving", str(setting.body("left", contender)), "--every", str(LEAVING)]
-    told = ["--tell", str(max(1, requests // 10)), "--turns", str(TURNS)]
-    told += ["--seconds", str(max(PATIENCE, requests // 25))]
+    options = ["--tell", str(max(1, requests // 10)), "--turns", str(TURNS)]
+    options += ["--seconds", str(max(PATIENCE, requests // 25))]
     body = setting.body("short", contender)
-    result = result_of(start_load(contender, body, BUSY, requests, *leaving, *told), note)
+    result = result_of(start_load(contender, body, BUSY, requests, *leaving, *options), note)
     deadline = time.monotonic() + 10
     while open_exchanges(contender) and time.monotonic() < deadline:
         time.sleep(0.2)

@@ -44,14 +44,18 @@ default = "up"
 [server]
 log = "json"
 state = "{state}"
-# A soak fills it within its first tenth.
-history_mb = 8
-
+{more}
 [providers.up]
 dialect = "openai_chat"
 base_url = "http://127.0.0.1:{port}/v1"
 {routes}
 """
+
+#: Configuration files: of most gateways, and of the one for a soak, whose sessions fill the remembered
+#: history within the first tenth.
+USUAL = "dragoman.toml"
+SOAKING = "soaking.toml"
+SMALL_HISTORY = "history_mb = 8\n"
 
 ROUTE = """
 [[routes]]
@@ -78,6 +82,8 @@ class Setting(NamedTuple):
     #: An alias for a model of the same API: the model's name is patched, both ways.
     patching: Contender
     translating: Contender
+    #: Translates, too, with little room for remembered history.
+    soaking: Contender
 
     def body(self, name: str, contender: Contender) -> Path:
         return self.folder / f"{name}-{contender.body}"
@@ -105,7 +111,9 @@ def everything(folder: Path) -> Iterator[Setting]:
         relay, relay_port = start_program(started, "bench.gateway_relay", f"http://127.0.0.1:{port}")
         models = [_model_of(name) for name in SCRIPTS]
         routes = "".join(ROUTE.format(alias=ALIAS, model=model) for model in models)
-        (folder / "dragoman.toml").write_text(CONFIG.format(state=folder, port=port, routes=routes))
+        for name, more in {USUAL: "", SOAKING: SMALL_HISTORY}.items():
+            config = CONFIG.format(state=folder, port=port, routes=routes, more=more)
+            (folder / name).write_text(config)
         chat, messages = "/v1/chat/completions", "/v1/messages"
         yield Setting(
             folder,
@@ -114,6 +122,7 @@ def everything(folder: Path) -> Iterator[Setting]:
             Contender("dragoman, forwarding", chat, "chat", *start_gateway(started, folder)),
             Contender("dragoman, alias within one API", chat, "alias", *start_gateway(started, folder)),
             Contender("dragoman, translating", messages, "anthropic", *start_gateway(started, folder)),
+            Contender("soak", messages, "anthropic", *start_gateway(started, folder, config=SOAKING)),
         )
     finally:
         for process in reversed(started):
@@ -133,7 +142,7 @@ def start_program(
 
 
 def start_gateway(
-    started: list[subprocess.Popen[bytes]], folder: Path, *options: str
+    started: list[subprocess.Popen[bytes]], folder: Path, *options: str, config: str = USUAL
 ) -> tuple[subprocess.Popen[bytes], int]:
     command = [
         sys.executable,
@@ -141,7 +150,7 @@ def start_gateway(
         "dragoman",
         "serve",
         "--config",
-        str(folder / "dragoman.toml"),
+        str(folder / config),
         "--port",
         "0",
         *options,
@@ -152,9 +161,9 @@ def start_gateway(
     started.append(process)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        told = re.search(rb"http://127\.0\.0\.1:(\d+)", log.read_bytes())
-        if told:
-            return process, int(told[1])
+        found = re.search(rb"http://127\.0\.0\.1:(\d+)", log.read_bytes())
+        if found:
+            return process, int(found[1])
         time.sleep(0.05)
     raise TimeoutError("the gateway did not say where it listens")
 
@@ -206,13 +215,13 @@ def start_load(
 def result_of(load: subprocess.Popen[bytes], progress: Callable[[int], None] = lambda done: None) -> Result:
     """Wait for the load to end; `progress` is called with the number of answered requests."""
     assert load.stdout is not None
-    told = b""
-    for told in load.stdout:
-        if told.startswith(b"{"):
+    line = b""
+    for line in load.stdout:
+        if line.startswith(b"{"):
             break
-        progress(int(told))
+        progress(int(line))
     load.wait(60)
-    return msgspec.json.decode(told, type=Result)
+    return msgspec.json.decode(line, type=Result)
 
 
 def load(contender: Contender, body: Path, connections: int, requests: int, *more: str) -> Result:

@@ -63,7 +63,7 @@ def workers_report() -> list[str]:
         write_bodies(folder)
         try:
             _, port = start_program(started, "bench.gateway_mock")
-            (folder / "dragoman.toml").write_text(CONFIG.format(state=folder, port=port, routes=""))
+            (folder / "dragoman.toml").write_text(CONFIG.format(state=folder, port=port, routes="", more=""))
             contenders = [
                 Contender(
                     f"{count} workers",
