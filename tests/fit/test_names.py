@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dragoman.fit.names import build_name_map, is_legal_name
 from dragoman.hub.blocks import Tool, ToolCall, ToolReference, ToolResult
 from dragoman.hub.errors import ConfigError
-from dragoman.hub.request import ToolChoice
+from dragoman.hub.request import Message, ToolChoice
 from tests.fit.building import (
     DIALECTS,
     build_message,
@@ -251,3 +251,19 @@ def test_at_home_built_in_tools_keep_their_names_whatever_the_limit() -> None:
     assert [len(tool.name) for tool in after.tools] == [11, 20]
     assert after.tools[0] is shell
     assert after.messages[1].blocks == (used,)
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses"])
+def test_a_later_call_of_an_undeclared_tool_changes_no_earlier_name(dialect: str) -> None:
+    history = [build_message("user", "Hi"), build_message("assistant", call("1", "a.b"))]
+    later = [build_message("user", result("1")), build_message("assistant", call("2", "a_b"))]
+
+    def names(*messages: Message) -> list[str]:
+        after, _ = fitted(request(*messages, tools=(function("x.y"),)), dialect)
+        calls = [block for message in after.messages for block in message.blocks]
+        return [each.name for each in (*after.tools, *calls) if isinstance(each, Tool | ToolCall)]
+
+    before, after = names(*history), names(*history, *later)
+    assert before == ["x_y", "a_b"]
+    assert after[:2] == before
+    assert len({*after}) == 3

@@ -46,11 +46,11 @@ def build_tool(name: str, variant: int) -> Json:
 class Session:
     """An agent's session in Anthropic's API. Each call of `advance` changes it as agents and users do."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, is_plain: bool = False) -> None:
         self._random = random.Random(seed)  # noqa: S311 (not for secrets)
         self._calls = 0
         #: Two of three sessions have none of the oddities that real agents rarely send.
-        self._oddity = self._random.choice((0, 0, 0, 0, 1, 3))
+        self._oddity = 0 if is_plain else self._random.choice((0, 0, 0, 0, 1, 3))
         self._marks = self._random.choice((0, 1, 2))
         #: Results that come later than the message behind their calls.
         self._late: list[Json] = []
@@ -63,10 +63,14 @@ class Session:
         if self._is_odd(0.1):
             self.messages.insert(0, {"role": "assistant", "content": self._words()})
 
+    def grow(self, steps: int) -> None:
+        """Add answers of the model, and what the agent and the user send after each."""
+        for _ in range(steps):
+            self._add_step()
+
     def advance(self) -> None:
         roll = self._random.random()
-        for _ in range(self._random.choice((1, 1, 1, 2, 5))):
-            self._add_step()
+        self.grow(self._random.choice((1, 1, 1, 2, 5)))
         if roll < 0.08:
             self._undo()
         elif roll < 0.16:

@@ -5,8 +5,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from dragoman import translate_request
+from tests.pipeline.session_bodies import vary_items
+from tests.pipeline.sessions import Session
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "recordings"
 #: The member with the conversation, by dialect.
@@ -16,9 +20,17 @@ HISTORY = {
     "openai_responses": "input",
     "gemini": "contents",
 }
-#: Items of the Responses API that the model writes.
+#: Items of the Responses API that the model writes, or that its vendor adds to the model's answer.
 MODEL_ITEMS = frozenset(
-    {"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "reasoning"}
+    {
+        "function_call",
+        "custom_tool_call",
+        "local_shell_call",
+        "web_search_call",
+        "reasoning",
+        "shell_call",
+        "shell_call_output",
+    }
 )
 
 #: Members that other dialects refuse.
@@ -77,4 +89,53 @@ def test_each_turn_of_a_session_begins_with_the_bytes_of_the_turn_before(
     whole = translate(body, source, target)
     for cut in cuts:
         earlier = translate({**body, member: body[member][:cut]}, source, target)
+        assert whole[: len(earlier)] == earlier, f"cut before item {cut}"
+
+
+def build_body(seed: int, steps: int, source: str) -> dict[str, Any]:
+    """The last request of a generated session whose client only adds messages."""
+    session = Session(seed, is_plain=True)
+    session.grow(steps)
+    body = session.write()
+    if source != "anthropic":
+        body = dict(translate_request(body, source="anthropic", target=source).body)
+    vary_items(body, source, seed)
+    return body
+
+
+def list_blocks(messages: list[bytes]) -> list[bytes]:
+    """The blocks of the messages, each with its role.
+
+    An answer without content is left out for some targets. Then the messages around it become one, which does
+    not change the prompt before them.
+    """
+    blocks: list[bytes] = []
+    for message in map(msgspec.json.decode, messages):
+        member = "parts" if "parts" in message else "content"
+        content = message.get(member)
+        inner = content if isinstance(content, list) else [content]
+        blocks += [msgspec.json.encode({**message, member: each}) for each in inner]
+    return blocks
+
+
+@settings(max_examples=150)
+@given(
+    seed=st.integers(0, 2**32),
+    steps=st.integers(1, 10),
+    source=st.sampled_from(sorted(HISTORY)),
+    target=st.sampled_from(sorted(HISTORY)),
+)
+# A tool that is not declared, and a later one whose name it has at the target.
+@example(seed=36, steps=4, source="anthropic", target="openai_chat")
+def test_each_turn_of_a_generated_session_begins_with_the_turn_before(
+    seed: int, steps: int, source: str, target: str
+) -> None:
+    body, member = build_body(seed, steps, source), HISTORY[source]
+    whole = list_blocks(translate(body, source, target))
+    for cut in find_cuts(body[member]):
+        history = body[member][:cut]
+        if not any(item.get("role") == "user" for item in history):
+            # No request ends before the first message of the user.
+            continue
+        earlier = list_blocks(translate({**body, member: history}, source, target))
         assert whole[: len(earlier)] == earlier, f"cut before item {cut}"

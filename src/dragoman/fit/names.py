@@ -5,7 +5,7 @@ compute it independently, so no state is kept between them.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 import msgspec
@@ -16,7 +16,6 @@ from dragoman.fit.editing import (
     build_illegal_pattern,
     edit_messages,
     is_foreign,
-    iter_calls,
     replace,
 )
 from dragoman.hub.blocks import (
@@ -40,7 +39,7 @@ from dragoman.hub.errors import ConfigError
 from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Message, Request, ToolChoice, list_declared_tools
+from dragoman.hub.request import Message, Request, ToolChoice
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.partial_json import StringMember
 
@@ -119,28 +118,65 @@ def build_tool_key(kind: str, namespace: str, name: str) -> ToolKey:
     return (kind, "", kind) if kind in BUILT_IN else ("", namespace, name)
 
 
+class RequestToolNames:
+    """The tools that a request declares or calls, in the order in which it names them first."""
+
+    def __init__(self, *, keeps_built_ins: bool) -> None:
+        self._keeps_built_ins = keeps_built_ins
+        self.names: dict[ToolKey, ClientToolName] = {}
+        #: The namespaces that each name is declared in.
+        self.namespaces: dict[str, set[str]] = {}
+
+    def declare(self, tools: Sequence[Tool]) -> None:
+        for tool in tools:
+            # A hosted tool is identified by its type; a call with its name is a call of another tool.
+            if tool.kind == "hosted" or (tool.kind in BUILT_IN and self._keeps_built_ins):
+                continue
+            name = ClientToolName(tool.name, tool.namespace, KIND_OF_CALL[tool.kind])
+            self.names.setdefault(build_tool_key(tool.kind, tool.namespace, tool.name), name)
+            if tool.kind not in BUILT_IN:
+                self.namespaces.setdefault(tool.name, set()).add(tool.namespace)
+
+    def add_call(self, call: ToolCall) -> None:
+        """Add the tool of a call, unless it is declared."""
+        if call.kind in BUILT_IN and self._keeps_built_ins:
+            return
+        if call.kind in BUILT_IN or call.namespace or len(self.namespaces.get(call.name, ())) != 1:
+            name = ClientToolName(call.name, call.namespace, call.kind)
+            self.names.setdefault(build_tool_key(call.kind, call.namespace, call.name), name)
+
+
 def build_name_map(request: Request, target: TargetFacts) -> NameMap:
-    """The names of all tools that the request declares or calls."""
+    """The names of all tools that the request declares or calls.
+
+    The tools before the conversation are named together. Those that only the conversation declares or calls
+    follow one by one, so that a later message never changes a name in the prompt before it.
+    """
     if not is_foreign(request, target) and _takes_any_tool(target):
         return NameMap({}, {}, {})
-    keeps_built_ins = target.client_tools and not is_foreign(request, target)
-    tools: dict[ToolKey, ClientToolName] = {}
-    namespaces: dict[str, set[str]] = {}
-    for tool in list_declared_tools(request):
-        # A hosted tool is identified by its type; a call with its name is a call of another tool.
-        if tool.kind == "hosted" or (tool.kind in BUILT_IN and keeps_built_ins):
-            continue
-        name = ClientToolName(tool.name, tool.namespace, KIND_OF_CALL[tool.kind])
-        tools.setdefault(build_tool_key(tool.kind, tool.namespace, tool.name), name)
-        if tool.kind not in BUILT_IN:
-            namespaces.setdefault(tool.name, set()).add(tool.namespace)
-    for call in iter_calls(request.messages):
-        if call.kind in BUILT_IN and keeps_built_ins:
-            continue
-        if call.kind in BUILT_IN or call.namespace or len(namespaces.get(call.name, ())) != 1:
-            name = ClientToolName(call.name, call.namespace, call.kind)
-            tools.setdefault(build_tool_key(call.kind, call.namespace, call.name), name)
-    return NameMap(tools, _assign(tools, target), namespaces)
+    tools = RequestToolNames(keeps_built_ins=target.client_tools and not is_foreign(request, target))
+    tools.declare(request.tools)
+    target_names: dict[ToolKey, TargetToolName] = {}
+    _assign(tools.names, target_names, target)
+    for block in _iter_calls_and_declarations(request.messages):
+        if isinstance(block, ToolCall):
+            tools.add_call(block)
+        else:
+            tools.declare(block.tools)
+    for key in tuple(tools.names)[len(target_names) :]:
+        _assign((key,), target_names, target)
+    return NameMap(tools.names, target_names, tools.namespaces)
+
+
+def _iter_calls_and_declarations(messages: Iterable[Message]) -> Iterator[ToolCall | ToolDeclarations]:
+    for message in messages:
+        for block in message.blocks:
+            if type(block) is ToolCall or type(block) is ToolDeclarations:
+                yield block
+            elif type(block) is ToolResult:
+                for inner in block.content:
+                    if type(inner) is ToolDeclarations:
+                        yield inner
 
 
 def fit_names(request: Request, target: TargetFacts, losses: Losses) -> Request:
@@ -164,16 +200,16 @@ def _takes_any_tool(target: TargetFacts) -> bool:
     return kinds and target.tool_name_extra == "*" and not target.tool_name_limit
 
 
-def _assign(tools: dict[ToolKey, ClientToolName], target: TargetFacts) -> dict[ToolKey, TargetToolName]:
+def _assign(keys: Iterable[ToolKey], assigned: dict[ToolKey, TargetToolName], target: TargetFacts) -> None:
     """Assign a unique name to each tool; names that are legal already are assigned first and stay."""
-    assigned: dict[ToolKey, TargetToolName] = {}
-    taken: set[TargetToolName] = set()
+    taken = set(assigned.values())
     changed: list[tuple[ToolKey, str, str]] = []
-    for key in tools:
+    for key in keys:
         _, namespace, name = key
         if (not namespace or target.namespaces) and is_legal_name(name, target):
             assigned[key] = (namespace, name)
-            if assigned[key] in taken:  # a function with the name of a built-in tool
+            # A function with the name of a built-in tool, or with a name that another tool has got before.
+            if assigned[key] in taken:
                 changed.append((key, namespace, name))
             taken.add(assigned[key])
         elif target.namespaces:
@@ -187,7 +223,6 @@ def _assign(tools: dict[ToolKey, ClientToolName], target: TargetFacts) -> dict[T
                 assigned[key] = (namespace, candidate)
                 taken.add(assigned[key])
                 break
-    return assigned
 
 
 def _flatten(namespace: str, name: str) -> str:
