@@ -30,6 +30,14 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+READS = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+print(connection.execute("SELECT text FROM notes ORDER BY number").fetchall())
+connection.close()
+"""
+
+
 def add(connection: sqlite3.Connection, text: str) -> None:
     connection.execute("INSERT INTO notes (text) VALUES (?)", (text,))
 
@@ -107,6 +115,32 @@ def test_only_the_owner_may_read_it(path: Path) -> None:
     for file in path.parent.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file.name
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    connection.close()
+
+
+def test_a_second_connection_of_the_process_keeps_the_locks_of_the_first(path: Path) -> None:
+    """Otherwise the next command deletes the write-ahead log in use, and what is written later is lost."""
+    first = connect(path, NOTES)
+    add(first, "a")
+    connect(path, NOTES).close()
+    for text, expected in (("b", "[('a',)]"), ("", "[('a',), ('b',)]")):
+        command = (sys.executable, "-c", READS, str(path))
+        read = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 (our own code)
+        assert read.stdout.strip() == expected
+        if text:
+            add(first, text)
+    again = connect(path, NOTES)
+    assert texts(again) == texts(first) == ["a", "b"]
+    again.close()
+    first.close()
+
+
+def test_a_link_may_lead_to_a_file_that_does_not_exist_yet(path: Path, tmp_path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(tmp_path / "elsewhere.db")
+    connection = connect(path, NOTES)
+    add(connection, "a")
+    assert stat.S_IMODE((tmp_path / "elsewhere.db").stat().st_mode) == 0o600
     connection.close()
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple, TypeVar
 
 from dragoman.hub.errors import ConfigError
@@ -23,6 +24,9 @@ BUSY_TIMEOUT = 5_000
 OPEN_TIMEOUT = 30_000
 #: `user_version` of a file that counts the migrations of each schema in the table `schema_versions`.
 FILE_FORMAT = 3
+
+#: Held while a file is created, so that no thread connects to it before the descriptor is closed.
+_CREATING = Lock()
 
 Result = TypeVar("Result")
 
@@ -52,12 +56,7 @@ def connect(path: Path | None, *schemas: Schema) -> sqlite3.Connection:
     try:
         if path is not None:
             make_private_folder(path.parent)
-            # Create the file before SQLite does: SQLite gives its journals the same permissions.
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-            try:
-                make_private(descriptor)
-            finally:
-                os.close(descriptor)
+            _create_private(path)
         connection = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
         try:
             connection.execute(f"PRAGMA busy_timeout = {OPEN_TIMEOUT}")
@@ -97,11 +96,30 @@ def make_private_folder(folder: Path) -> None:
                 raise PermissionError(errno.EPERM, f"other users can write into {folder}") from None
 
 
-def make_private(descriptor: int) -> None:
-    """Make a file readable and writable by its owner only. Does nothing if another user owns it."""
-    if os.name == "posix" and os.fstat(descriptor).st_mode & 0o077:
+def make_private(file: int | str) -> None:
+    """Make a file, given by its descriptor or path, readable and writable by its owner only.
+
+    Does nothing if another user owns it.
+    """
+    if os.name == "posix" and os.stat(file).st_mode & 0o077:
         with suppress(PermissionError):
-            os.fchmod(descriptor, 0o600)
+            os.chmod(file, 0o600)
+
+
+def _create_private(path: Path) -> None:
+    """Create the file before SQLite does: SQLite gives its journals the same permissions.
+
+    A file that exists is never opened here. POSIX releases all locks of a process on a file when the process
+    closes any descriptor of it. Another connection of this process would lose its locks, and another process
+    would then delete the write-ahead log that the connection still uses.
+    """
+    # A link may lead to a file that does not exist yet.
+    file = os.path.realpath(path)
+    with _CREATING:
+        try:
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            make_private(file)
 
 
 def migrate(connection: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
