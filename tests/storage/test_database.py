@@ -125,7 +125,7 @@ def test_a_second_connection_of_the_process_keeps_the_locks_of_the_first(path: P
     connect(path, NOTES).close()
     for text, expected in (("b", "[('a',)]"), ("", "[('a',), ('b',)]")):
         command = (sys.executable, "-c", READS, str(path))
-        read = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 (our own code)
+        read = subprocess.run(command, capture_output=True, text=True, check=True)
         assert read.stdout.strip() == expected
         if text:
             add(first, text)
