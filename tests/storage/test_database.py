@@ -147,8 +147,9 @@ def test_a_link_may_lead_to_a_file_that_does_not_exist_yet(path: Path, tmp_path:
 def test_a_file_that_is_no_database_is_named_in_the_error(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     path.write_bytes(b"no database" * 100)
-    with pytest.raises(ConfigError, match=r"state\.db"):
+    with pytest.raises(ConfigError, match=r"state\.db") as raised:
         connect(path, NOTES)
+    assert "move it away" in raised.value.hint
 
 
 def test_without_a_path_it_lives_in_memory_until_closed() -> None:

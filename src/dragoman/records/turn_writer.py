@@ -27,6 +27,7 @@ from dragoman.records.store import (
 )
 from dragoman.records.taps import BodyTap, MetaTap, PendingBody
 from dragoman.records.turns import build_row, encode_details
+from dragoman.storage.database import identify_file
 
 #: Turns between two checks of the limits, at least.
 CHECK_EVERY = 50
@@ -75,6 +76,7 @@ class TurnWriter:
         self._file = file
         self._get_config = get_config
         self._connection: sqlite3.Connection | None = None
+        self._identity = (0, 0)
         self._contents = BodyWriter(get_config, lambda: self._connection or self._connect())
         self._projects: OrderedDict[str, str] = OrderedDict()
         #: The requests that were searched for the project of their session.
@@ -101,6 +103,9 @@ class TurnWriter:
     def write(self, jobs: Iterable[Job]) -> list[Row]:
         """Prepare requests and write turns. Returns the rows of the turns. Raises nothing."""
         ended = []
+        if self._connection is not None and self._identity != identify_file(self._file):
+            # The file was deleted or replaced. What the old connection writes is in no file.
+            self._forget()
         for job in jobs:
             if isinstance(job, PendingBody):
                 self._prepare(job)
@@ -136,6 +141,7 @@ class TurnWriter:
 
     def _connect(self) -> sqlite3.Connection:
         self._connection = connection = connect_records(self._file)
+        self._identity = identify_file(self._file)
         # `tidy_up` does it, when no reply waits: a checkpoint waits for the disk.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         return connection

@@ -70,10 +70,21 @@ def connect(path: Path | None, *schemas: Schema) -> sqlite3.Connection:
             connection.close()
             raise
     except (OSError, sqlite3.Error) as error:
-        raise StorageError(
-            f"cannot use the state file {path}: {error}", hint="name another folder in server.state"
-        ) from None
+        hint = "name another folder in server.state"
+        # The others of SQLite, such as a full disk, are subclasses.
+        if type(error) is sqlite3.DatabaseError:
+            hint = "the file is damaged: restore a copy, or move it away, and a new one is made"
+        raise StorageError(f"cannot use the state file {path}: {error}", hint=hint) from None
     return connection
+
+
+def identify_file(path: Path | None) -> tuple[int, int]:
+    """Device and inode of the file; zeros if there is none. They change if it is deleted or replaced."""
+    try:
+        status = os.stat(path) if path is not None else None
+    except OSError:
+        status = None
+    return (status.st_dev, status.st_ino) if status is not None else (0, 0)
 
 
 def make_private_folder(folder: Path) -> None:
@@ -216,24 +227,16 @@ class Database:
 
     def _open_connection(self) -> sqlite3.Connection:
         count = len(self._schemas)
-        if self._connection is not None and self._file != self._identify_file():
+        if self._connection is not None and self._file != identify_file(self.path):
             # The file was deleted or replaced. The old connection would use data that no command sees.
             self._close_connection()
         if self._connection is None:
             self._connection = connect(self.path, *self._schemas[:count])
-            self._file = self._identify_file()
+            self._file = identify_file(self.path)
         elif self._migrated < count:
             migrate(self._connection, self._schemas[:count])
         self._migrated = count
         return self._connection
-
-    def _identify_file(self) -> tuple[int, int]:
-        """Device and inode of the file; zeros if there is none."""
-        try:
-            status = os.stat(self.path) if self.path is not None else None
-        except OSError:
-            status = None
-        return (status.st_dev, status.st_ino) if status is not None else (0, 0)
 
     def _close_connection(self) -> None:
         if self._connection is not None:
