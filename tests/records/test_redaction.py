@@ -55,6 +55,36 @@ def test_a_secret_is_masked_wherever_a_stream_cuts_it(secret: str, places: list[
     assert joined.endswith(" as you see")
 
 
+@pytest.mark.parametrize(
+    ("before", "secret"),
+    [
+        ("AWS_SECRET_ACCESS_KEY=", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLE9EY"),
+        ("aws_secret_access_key = ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLE8EY"),
+        ('curl -H "Authorization: Basic ', "dXNlcjpwYXNzd29yZDEyMw=="),
+        ('SECRET_KEY = "', "insecure-9x8y7z6w5v4u3t2s"),
+        ("ACCESS_KEY=", "abcd1234efgh9999"),
+        ('private_key: "', "abcd1234efgh5678"),
+        ("passphrase: ", "corr3ct-h0rse-battery"),
+        ("DB_PASS=", "s3cretpassw0rd"),
+        ("", "sk-or-v1-" + "0a" * 32),
+        ("", "gsk_" + "a1B2" * 13),
+        ("", "hf_" + "AbCdEfGhIj" * 4),
+        ("", "xai-" + "a1B2" * 20),
+        ("", "nvapi-" + "a1B-" * 16),
+        ("", "npm_" + "a1B2" * 9),
+    ],
+)
+def test_known_names_and_keys_of_vendors_are_masked(before: str, secret: str) -> None:
+    data = msgspec.json.encode({"text": f"{before}{secret}"})
+    assert secret.encode() not in redact_content(data)
+    # A model that repeats it, one character at a time.
+    stream = b"".join(
+        b"data: " + msgspec.json.encode({"delta": {"text": each}}) + b"\n\n" for each in before + secret
+    )
+    parts = [msgspec.json.decode(line[6:]) for line in redact_texts(stream).splitlines() if line]
+    assert secret not in "".join(part["delta"]["text"] for part in parts)
+
+
 EVENTS = [
     {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "{}"}},
     {"id": "1", "choices": [{"index": 0, "delta": {"content": "{}"}}]},

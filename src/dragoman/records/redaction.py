@@ -14,14 +14,28 @@ from dragoman.telemetry.redaction import URL_PASSWORD, VENDOR_KEY
 
 _MASK = b"[redacted]"
 
+#: Names whose value is a secret: `password`, `DB_PASS`, `AWS_SECRET_ACCESS_KEY`, `Authorization`.
+_NAME = (
+    rb"(?:password|passwd|passphrase|_pass|secret(?:[_-]?access)?(?:[_-]?key)?|token"
+    rb"|(?:api|access|private)[_-]?key|authorization)"
+)
+#: What stands between such a name and its value.
+_BETWEEN = (
+    rb"(?:\\{0,3}[\"'])?\s{0,4}[:=]\s{0,4}(?:\\{0,3}[\"'])?"
+    rb"(?:(?:bearer|basic)\s{1,4})?"
+)
 #: A value after a name such as `api_key`: at least eight characters, with a digit and a letter.
 _NAMED_VALUE = re.compile(
-    rb"(?i)(?:password|passwd|secret|token|api[_-]?key|authorization)(?:\\{0,3}[\"'])?\s{0,4}[:=]\s{0,4}"
-    rb"(?:\\{0,3}[\"'])?(?:bearer\s{1,4})?(?=[a-z_+/=.-]*\d)(?=[\d_+/=.-]*[a-z])([a-z0-9_+/=.-]{8,200})"
+    rb"(?i)" + _NAME + _BETWEEN + rb"(?=[a-z_+/=.-]*\d)(?=[\d_+/=.-]*[a-z])([a-z0-9_+/=.-]{8,200})"
+)
+#: Beginnings of vendors' keys, and how many further characters these have at least.
+_LONG_KEY = (
+    rb"(?:sk-|sk-or-v1-|gsk_|hf_|npm_|r8_)[A-Za-z0-9]{32}"
+    rb"|(?:xai|nvapi|pplx|pypi)-[A-Za-z0-9_-]{32}|dgm_[A-Za-z0-9]{40}"
 )
 _WHOLE = (
     re.compile(VENDOR_KEY.pattern.encode()),
-    re.compile(rb"\b(?:sk-[A-Za-z0-9]{32,}|dgm_[A-Za-z0-9]{40,}|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,})"),
+    re.compile(rb"\b(?:(?:" + _LONG_KEY + rb")[A-Za-z0-9_-]*|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,})"),
     # No quote is part of it, so that the JSON around it stays whole.
     re.compile(
         rb"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?:[A-Za-z0-9+/=\s]|\\+[nr])*"
@@ -31,9 +45,12 @@ _WHOLE = (
 #: Whether there may be a secret. RE2 reads each byte once, which is ten times faster than all the patterns.
 _SUSPICION = re2.compile(
     VENDOR_KEY.pattern.encode()
-    + rb"|sk-[A-Za-z0-9]{32}|dgm_[A-Za-z0-9]{40}|eyJ[\w-]{10,}\.eyJ|-----BEGIN [A-Z ]*PRIVATE KEY|://[^\s/:@\"]+:[^\s/@\"]+@"
-    + rb"|(?i:password|passwd|secret|token|api[_-]?key|authorization)(?:\\{0,3}[\"'])?\s{0,4}[:=]\s{0,4}"
-    + rb"(?:\\{0,3}[\"'])?(?i:bearer\s{1,4})?[A-Za-z0-9_+/=.-]{8}"
+    + rb"|eyJ[\w-]{10,}\.eyJ|-----BEGIN [A-Z ]*PRIVATE KEY|://[^\s/:@\"]+:[^\s/@\"]+@|"
+    + _LONG_KEY
+    + rb"|(?i:"
+    + _NAME
+    + _BETWEEN
+    + rb")[A-Za-z0-9_+/=.-]{8}"
 )
 _PASSWORD = re.compile(URL_PASSWORD.pattern.encode())
 

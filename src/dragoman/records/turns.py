@@ -6,7 +6,9 @@ from functools import lru_cache
 import msgspec
 
 from dragoman.exchange.record import AttemptRecord, ExchangeRecord
+from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFinished
+from dragoman.records.redaction import redact_content
 from dragoman.records.store import Row
 from dragoman.records.taps import BodyTap, MetaTap
 
@@ -69,7 +71,7 @@ def build_row(record: ExchangeRecord, tap: MetaTap, session: str, project: str, 
         "status": record.status,
         "ending": record.ending,
         "cause": (ending.raw_cause or ending.cause)[:40] if isinstance(ending, ReplyFinished) else "",
-        "error": f"{failure.kind}: {failure.message}"[:MAX_TEXT] if failure else "",
+        "error": _mask(f"{failure.kind}: {failure.message}")[:MAX_TEXT] if failure else "",
         "tries": record.tries,
         "tools": record.tally.calls if record.tally else 0,
         "losses": len(record.losses) + len(record.reply_losses),
@@ -93,7 +95,7 @@ def encode_details(record: ExchangeRecord, tap: MetaTap) -> bytes:
                 "target": str(attempt.target),
                 "began": round(attempt.began, 4),
                 "ended": round(attempt.ended, 4),
-                "failure": msgspec.to_builtins(attempt.failure) if attempt.failure else None,
+                "failure": _build_failure(attempt.failure) if attempt.failure else None,
                 "cools": attempt.cools,
             }
             for attempt in _list_attempts(record, tap)
@@ -122,6 +124,15 @@ def encode_details(record: ExchangeRecord, tap: MetaTap) -> bytes:
         "has_alternatives": record.has_alternatives,
     }
     return msgspec.json.encode(details)
+
+
+def _build_failure(failure: Failure) -> dict[str, object]:
+    return {**msgspec.to_builtins(failure), "message": _mask(failure.message)}
+
+
+def _mask(message: str) -> str:
+    """The message without secrets: a provider may quote the request in it."""
+    return redact_content(message.encode("utf-8", "replace")).decode("utf-8", "replace")
 
 
 def _list_attempts(record: ExchangeRecord, tap: MetaTap) -> list[AttemptRecord]:
