@@ -251,7 +251,9 @@ def test_a_request_for_a_search_alone_gets_no_tools() -> None:
         toolbox = build_toolbox(Config(tools=ToolsSettings(mcp={"notes": stdio()}, web_search=search)))
         assert toolbox is not None
         try:
-            tools = await toolbox.build_target_tools(None, ToolMemory(1000), owner="", ask_model=ask_nothing)
+            tools = await toolbox.build_target_tools(
+                None, ToolMemory(1000), owner="", ask_model=ask_nothing, has_budget=lambda: True
+            )
             assert tools is not None
             hosted = Tool(name="web_search", kind="hosted", common_name="web_search")
             assert [tool.name for tool in tools.apply(asked(tools=(hosted,)), FACTS).tools] == ["web_search"]
@@ -281,7 +283,9 @@ def test_a_route_selects_some_of_the_servers(names: tuple[str, ...]) -> None:
         toolbox = build_toolbox(Config(tools=ToolsSettings(mcp={"notes": notes, "other": notes})))
         assert toolbox is not None
         try:
-            tools = await toolbox.build_target_tools(names, ToolMemory(1000), owner="", ask_model=ask_nothing)
+            tools = await toolbox.build_target_tools(
+                names, ToolMemory(1000), owner="", ask_model=ask_nothing, has_budget=lambda: True
+            )
             found = [tool.name for tool in tools.apply(asked(), FACTS).tools] if tools else []
             assert found == SELECTIONS[names]
         finally:

@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.accounts.keys import Caller
+from dragoman.accounts.limits import BudgetUse, Limits, Unit
+from dragoman.accounts.usage import ExchangeUsage
 from dragoman.config.tools import ToolsSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.exchange import Exchange
@@ -19,7 +22,7 @@ from dragoman.hub.usage import Usage
 from dragoman.providers.profile import TargetFacts
 from tests.cases.essence import read_essence
 from tests.exchange.clock import run
-from tests.exchange.fakes import Ask, Bench, ScriptedUpstream, provider
+from tests.exchange.fakes import JSON, Ask, Bench, Script, ScriptedUpstream, provider
 from tests.exchange.governing import Json, governed, question, script
 from tests.exchange.sample_replies import DIALECTS
 from tests.gateway_tools.running import (
@@ -34,6 +37,7 @@ from tests.gateway_tools.running import (
 )
 from tests.sse import collect_sse, explode_sse
 
+replace = msgspec.structs.replace
 Block = Text | Reasoning | ToolCall
 OWN = "Read"
 
@@ -269,11 +273,13 @@ def test_a_failure_is_an_error_for_the_model(failure: Exception, expected: str) 
     assert "internal detail" not in result
 
 
-@pytest.mark.parametrize("outcome", [SystemExit(3), None, 5, {"text": "x"}], ids=repr)
+@pytest.mark.parametrize(
+    "outcome", [SystemExit(3), asyncio.CancelledError(), None, 5, {"text": "x"}], ids=repr
+)
 def test_a_tool_of_a_third_party_does_not_break_the_reply(outcome: object) -> None:
     class Odd(LookUp):
         async def run(self, run: ToolRun) -> Any:
-            if isinstance(outcome, SystemExit):
+            if isinstance(outcome, BaseException):
                 raise outcome
             return outcome
 
@@ -292,7 +298,14 @@ class OddPreparation(LookUp):
         raise KeyError("internal detail")
 
 
-@pytest.mark.parametrize("odd", [OddOffer(), OddPreparation()], ids=["offer", "prepare"])
+class CancelledPreparation(LookUp):
+    async def prepare(self) -> None:
+        raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    "odd", [OddOffer(), OddPreparation(), CancelledPreparation()], ids=["offer", "prepare", "cancelled"]
+)
 def test_a_tool_that_fails_before_it_runs_is_left_out(
     odd: GatewayTool, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -333,7 +346,7 @@ def test_rounds_are_bounded_and_the_model_is_informed_of_the_last() -> None:
 
 def test_tokens_are_bounded() -> None:
     _, request, count = ask_with(LookUp(), [call(NAME, 1)], settings_=ToolsSettings(tokens=15))
-    assert "the limit of time or tokens" in str(texts_of_results(request))
+    assert "the limit of time, tokens or money" in str(texts_of_results(request))
     assert count == 3
 
 
@@ -442,3 +455,88 @@ def test_an_exchange_with_runs_is_freed_at_once() -> None:
         gc.enable()
     assert result.record.ending == "finished"
     assert left == []
+
+
+@pytest.mark.rule("R78")
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("client", DIALECTS)
+def test_an_id_that_a_server_uses_again_is_unique(client: str, upstream: str, stream: bool) -> None:
+    again = [replace(call(NAME, number), id="call_0") for number in (1, 2, 3)]
+    rounds: list[list[Block]] = [[again[0]], [again[1], again[2]], [Text(text="The end.")]]
+    usage = Usage(input=1, output=1)
+    scripted = ScriptedUpstream(
+        *(script(upstream, events_of_round(n, each, usage), stream=stream) for n, each in enumerate(rounds))
+    )
+    tool = LookUp()
+    bench = use_tools(Bench({"up": scripted}, [provider("up", upstream)]), tool=tool)
+    result = run(bench.run_exchange(question(client, tools=(OWN,), stream=stream)))
+    assert result.client.status == 200, result.client.body
+    assert [each.arguments["query"] for each in tool.runs] == ["q1", "q2", "q3"]
+    # The client may see the runs, so each has a name of its own.
+    assert len({each.id for each in tool.runs}) == len(tool.runs)
+    if client == upstream:
+        # The server gets its own ids.
+        return
+    last = read_asked(upstream, scripted.calls[-1])
+    check_history(last)
+    ids = [block.id for message in last.messages for block in message.blocks if isinstance(block, ToolCall)]
+    assert len(set(ids)) == len(ids) == 3
+
+
+def test_a_server_that_needs_reasoning_in_every_message_gets_it_in_later_rounds() -> None:
+    rounds: list[list[Block]] = [[call(NAME, 1)], [Text(text="The end.")]]
+    scripted = ScriptedUpstream(
+        *(script("openai_chat", events_of_round(n, each, Usage())) for n, each in enumerate(rounds))
+    )
+    strict = replace(provider("up"), models={"*": {"turns_need_reasoning": True, "replay_reasoning": True}})
+    bench = use_tools(Bench({"up": scripted}, [strict]), tool=LookUp())
+    run(bench.run_exchange(question("anthropic", tools=(OWN,))))
+    (answer,) = (
+        each for each in msgspec.json.decode(scripted.calls[1].body)["messages"] if "tool_calls" in each
+    )
+    assert answer["reasoning_content"] == " "
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("status", [400, 500])
+def test_the_rounds_of_a_reply_that_begins_again_are_charged(status: int, stream: bool) -> None:
+    usage = Usage(input=100, output=7)
+    refusal = Script(status=status, headers={"content-type": JSON}, pieces=(b'{"error":{"message":"no"}}',))
+    scripted = ScriptedUpstream(
+        script("openai_chat", events_of_round(0, [call(NAME, 1)], usage), stream=stream),
+        refusal,
+        script("openai_chat", events_of_round(1, [Text(text="The end.")], usage), stream=stream),
+    )
+    bench = use_tools(Bench({"up": scripted}), tool=LookUp())
+    result = run(bench.run_exchange(question("anthropic", tools=(OWN,), stream=stream)))
+    answered = 2 if status == 500 else 1
+    assert (result.record.used.input, result.record.used.output) == (answered * 100, answered * 7)
+
+
+@pytest.mark.parametrize(("unit", "limit"), [("tokens", 107), ("cost", 1700)])
+def test_a_budget_that_is_used_up_ends_the_runs(
+    unit: Unit, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check_model(usage: ExchangeUsage, model: str) -> None: ...
+
+    async def reserve(usage: ExchangeUsage, request: object) -> None:
+        usage.budgets = (BudgetUse(unit, "day", limit, 0, 0),)
+
+    monkeypatch.setattr(ExchangeUsage, "check_model", check_model)
+    monkeypatch.setattr(ExchangeUsage, "reserve", reserve)
+    usage = Usage(input=100, output=7)
+    scripted = ScriptedUpstream(script("openai_chat", events_of_round(0, [call(NAME, 1)], usage)))
+    priced = replace(provider("up"), models={"*": PRICES})
+    tool = LookUp()
+    bench = use_tools(Bench({"up": scripted}, [priced]), tool=tool)
+    asked = question("anthropic", tools=(OWN,))
+    asked.caller = Caller(id="key", limits=Limits(cost_per_day=10**9))
+    result = run(bench.run_exchange(asked))
+    assert dialect_named("anthropic").check_stream(result.client.body) == []
+    assert not tool.runs
+    assert "the limit of time, tokens or money" in str(
+        texts_of_results(read_asked("openai_chat", scripted.calls[1]))
+    )
+    # The model could answer once more, and tried to go on.
+    assert len(scripted.calls) == 2

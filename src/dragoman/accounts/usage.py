@@ -10,6 +10,7 @@ from dragoman.accounts.estimates import (
     BYTES_PER_TOKEN,
     DEFAULT_OUTPUT,
     ExchangeOutcome,
+    OtherCall,
     PriceList,
     add_safety_margin,
     build_amount,
@@ -105,6 +106,16 @@ class ExchangeUsage:
             raise build_limit_error(self._caller.name, result, self._accounts.clock())
         self._reservation = result
         self._is_refused = False
+
+    def has_budget(self, calls: Sequence[OtherCall]) -> bool:
+        """Whether each budget of the key has something left after these calls of the exchange."""
+        if not self.budgets:
+            return True
+        tokens = sum(call.usage.total for call in calls)
+        cost = sum(self._prices.cost(call.target, call.usage) or 0 for call in calls)
+        return all(
+            each.used + (cost if each.unit == "cost" else tokens) < each.limit for each in self.budgets
+        )
 
     def settle(self, outcome: ExchangeOutcome) -> tuple[Usage, int | None]:
         """Charge the exchange and add it to the statistics.

@@ -94,7 +94,7 @@ class Exchange:
         self._tools: ExchangeTools | None = None
         if self._snapshot.toolbox is not None and choice is None:
             run_inner = partial(_run_inner, gateway, caller)
-            self._tools = ExchangeTools(gateway, self._snapshot.toolbox, self.record, run_inner)
+            self._tools = ExchangeTools(gateway, self._snapshot.toolbox, self.record, self._usage, run_inner)
         plan.histories = gateway.find_histories(caller)
         self._requests = TargetRequestBuilder(plan, self._snapshot, self._healer, self.record, self._tools)
 

@@ -125,14 +125,27 @@ class ExchangeRecord:
     @property
     def spent_tokens(self) -> int:
         """The tokens of all calls so far."""
-        usage = self.tally.usage if self.tally else None
-        return sum(other.usage.total for other in self.other_calls) + (usage.total if usage else 0)
+        return sum(call.usage.total for call in self.list_calls())
 
     def end_round(self) -> None:
         """Keep the usage of the prompt of a round, which the next round's replaces."""
         usage = self.tally.usage if self.tally else None
         if usage is not None and self.target is not None:
             self.other_calls.append(OtherCall(self.target, usage.select_prompt()))
+
+    def drop_rounds(self) -> None:
+        """Charge what the rounds of a reply that is given up generated. Their prompts are kept already."""
+        usage = self.tally.usage if self.tally else None
+        if usage is not None and self.target is not None:
+            self.other_calls.append(OtherCall(self.target, usage.select_generated()))
+        self.tally = None
+
+    def list_calls(self) -> list[OtherCall]:
+        """The calls that upstreams answered so far, also the last one."""
+        usage = self.tally.usage if self.tally else None
+        if usage is None or self.target is None:
+            return self.other_calls
+        return [*self.other_calls, OtherCall(self.target, usage)]
 
     def fork(self) -> "ExchangeRecord":
         """A record for one of two calls that run at once, until it is known which of them answers."""

@@ -9,6 +9,7 @@ from functools import partial
 
 import msgspec
 
+from dragoman.accounts.usage import ExchangeUsage
 from dragoman.config.config import Config, Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.dialects.dialect import Dialect
@@ -100,11 +101,18 @@ class ExchangeTools:
     """The `TargetTools` of each target of an exchange."""
 
     def __init__(
-        self, gateway: Gateway, toolbox: Toolbox, record: ExchangeRecord, run_exchange: RunExchange
+        self,
+        gateway: Gateway,
+        toolbox: Toolbox,
+        record: ExchangeRecord,
+        usage: ExchangeUsage,
+        run_exchange: RunExchange,
     ) -> None:
         self._memory = gateway.tool_memory
         self._toolbox = toolbox
         self._owner = record.caller.owner
+        self._record = record
+        self._usage = usage
         self._ask = partial(ask_target, gateway.config, f"{record.request_id}-tool", run_exchange)
         self._by_target: dict[TargetName, TargetTools] = {}
 
@@ -116,10 +124,14 @@ class ExchangeTools:
             return
         names = provider.tools if route.tools is None else route.tools
         tools = await self._toolbox.build_target_tools(
-            names, self._memory, owner=self._owner, ask_model=self._ask
+            names, self._memory, owner=self._owner, ask_model=self._ask, has_budget=self._has_budget
         )
         if tools is not None:
             self._by_target[target] = tools
+
+    def _has_budget(self) -> bool:
+        """Whether the budgets of the key have something left after the calls of this exchange so far."""
+        return self._usage.has_budget(self._record.list_calls())
 
     def find(self, target: TargetName) -> TargetTools | None:
         return self._by_target.get(target)

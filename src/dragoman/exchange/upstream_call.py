@@ -136,6 +136,7 @@ class UpstreamCall:
             return await self._call(body)
         except UpstreamFailed as error:
             if self._reply is None or not self._sender.is_target_fixed:
+                self._record.drop_rounds()
                 raise
             self._record.broken = failure = self._redact(error.failure)
             output = join_output([*self._held, self._reply.fail(ReplyFailed("failed", failure))])

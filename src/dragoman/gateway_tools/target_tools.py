@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -10,7 +10,14 @@ from dragoman.config.tools import ToolsSettings
 from dragoman.fit.names import build_name_map
 from dragoman.gateway_tools.memory import SHOWN_MARK, ToolMemory, name_conversation
 from dragoman.gateway_tools.stages import CitationStage, GatewayCallStage
-from dragoman.gateway_tools.tool import AskModel, GatewayTool, ToolFailed, ToolOffer, ToolOutcome, ToolRun
+from dragoman.gateway_tools.tool import (
+    AskModel,
+    GatewayTool,
+    ToolFailed,
+    ToolOffer,
+    ToolOutcome,
+    ToolRun,
+)
 from dragoman.hub.blocks import Citation, Media, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.request import Request, ToolChoice, list_declared_tools
@@ -47,7 +54,10 @@ class RunRecord(msgspec.Struct, frozen=True):
 
 
 class TargetTools:
-    """The tools of one request. See the package for the order of calls. `owner` is the caller's name."""
+    """The tools of one request. See the package for the order of calls.
+
+    `owner`: the caller's name. `has_budget`: whether the caller's budgets have something left now.
+    """
 
     def __init__(
         self,
@@ -57,13 +67,17 @@ class TargetTools:
         *,
         owner: str,
         ask_model: AskModel,
+        has_budget: Callable[[], bool],
     ) -> None:
         self._tools = tools
         self._settings = settings
         self._memory = memory
         self._owner = owner
         self._ask_model = ask_model
+        self._has_budget = has_budget
         self._conversation = ""
+        #: The number of messages in the client's request: requests of one conversation differ in it.
+        self._length = 0
         #: By the name in the client's request with the tools, and by the name that the target knows.
         self._offered: dict[str, OfferedFunction] = {}
         self._names: dict[str, str] = {}
@@ -80,7 +94,7 @@ class TargetTools:
         """The request with the functions of all tools that apply; the same object if none does."""
         if request.tool_choice is not None and request.tool_choice.mode == "none":
             return request
-        self._conversation = name_conversation(self._owner, request)
+        self._conversation, self._length = name_conversation(self._owner, request), len(request.messages)
         changed = self._memory.restore(self._conversation, request)
         functions: list[Tool] = []
         self._offered = {}
@@ -134,9 +148,15 @@ class TargetTools:
         loop = asyncio.get_running_loop()
         began = loop.time()
         slots = asyncio.Semaphore(MAX_PARALLEL)
-        is_stopped = self._seconds_left <= 0 or (0 < self._settings.tokens <= spent)
+        has_time, has_tokens = self._seconds_left > 0, not 0 < self._settings.tokens <= spent
+        is_stopped = not (has_time and has_tokens and self._has_budget())
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._run_call(call, slots, is_stopped=is_stopped)) for call in calls]
+            tasks = [
+                group.create_task(
+                    self._run_call(call, self._name_run(call, place), slots, is_stopped=is_stopped)
+                )
+                for place, call in enumerate(calls)
+            ]
         self._seconds_left -= loop.time() - began
         self._asked_again += 1
         if is_stopped:
@@ -144,16 +164,23 @@ class TargetTools:
         outcomes = [task.result() for task in tasks]
         return [(self._build_result(call, each), each) for call, each in zip(calls, outcomes, strict=True)]
 
-    async def _run_call(self, call: ToolCall, slots: asyncio.Semaphore, *, is_stopped: bool) -> ToolOutcome:
+    def _name_run(self, call: ToolCall, place: int) -> str:
+        """The name of a run. Servers may give calls of several rounds, or of several turns, one id."""
+        parts = (self._conversation, str(self._length), str(self._asked_again), str(place), call.id)
+        return SHOWN_MARK + digest(*parts, length=20)
+
+    async def _run_call(
+        self, call: ToolCall, name: str, slots: asyncio.Semaphore, *, is_stopped: bool
+    ) -> ToolOutcome:
         offered = self._offered[self._names[call.name]]
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
             if is_stopped:
-                raise ToolFailed("the limit of time or tokens for the gateway's tools is reached")
+                raise ToolFailed("the limit of time, tokens or money for the gateway's tools is reached")
             run = ToolRun(
                 name=offered.name,
-                id=SHOWN_MARK + digest(self._conversation, call.id, length=20),
+                id=name,
                 arguments=_read_arguments(call.arguments),
                 context=offered.context,
                 ask_model=self._ask_model,
@@ -165,6 +192,10 @@ class TargetTools:
             outcome = _build_error("the tool took too long")
         except ToolFailed as error:
             outcome = _build_error(str(error))
+        except asyncio.CancelledError:
+            if is_leaving():
+                raise
+            outcome = _build_error("the tool failed (CancelledError)")
         except (Exception, SystemExit) as error:  # A tool of a third party must not break the reply.
             outcome = _build_error(f"the tool failed ({type(error).__name__})")
         self.runs.append(RunRecord(offered.name, loop.time() - began, outcome.is_error))
@@ -191,6 +222,12 @@ class TargetTools:
         if self._asked_again >= self._max_rounds:
             content.append(Text(text=LAST_CALL))
         return ToolResult(call_id=call.id, name=call.name, content=tuple(content), is_error=outcome.is_error)
+
+
+def is_leaving() -> bool:
+    """Whether this task itself is cancelled. If not, `CancelledError` is a failure of a tool."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _find_offer(tool: GatewayTool, request: Request, target: TargetFacts) -> ToolOffer | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 
 from dragoman.config.config import Config
@@ -10,7 +10,7 @@ from dragoman.config.tools import ENTRY_POINTS, MCP, ToolsSettings
 from dragoman.gateway_tools.image import ImageTool
 from dragoman.gateway_tools.mcp import McpTool, build_mcp_tool
 from dragoman.gateway_tools.memory import ToolMemory
-from dragoman.gateway_tools.target_tools import TargetTools
+from dragoman.gateway_tools.target_tools import TargetTools, is_leaving
 from dragoman.gateway_tools.tool import AskModel, GatewayTool
 from dragoman.gateway_tools.web_fetch import WebFetchTool
 from dragoman.gateway_tools.web_search import WebSearchTool
@@ -28,7 +28,13 @@ class Toolbox:
         self._tools = tools
 
     async def build_target_tools(
-        self, names: Sequence[str] | None, memory: ToolMemory, *, owner: str, ask_model: AskModel
+        self,
+        names: Sequence[str] | None,
+        memory: ToolMemory,
+        *,
+        owner: str,
+        ask_model: AskModel,
+        has_budget: Callable[[], bool],
     ) -> TargetTools | None:
         """The tools of these names for one request; None if there are none. None as names: all tools."""
         tools = [tool for name in self._tools if (tool := self._select(name, names)) is not None]
@@ -37,11 +43,18 @@ class Toolbox:
         for tool in list(tools):
             try:
                 await tool.prepare()
+            except asyncio.CancelledError:
+                if is_leaving():
+                    raise
+                LOGGER.warning("the tool %s is left out: it failed (CancelledError)", type(tool).__name__)
+                tools.remove(tool)
             except (Exception, SystemExit) as error:  # A tool of a third party must not break the request.
                 kind = type(error).__name__
                 LOGGER.warning("the tool %s is left out: it failed (%s)", type(tool).__name__, kind)
                 tools.remove(tool)
-        return TargetTools(tools, self.settings, memory, owner=owner, ask_model=ask_model)
+        return TargetTools(
+            tools, self.settings, memory, owner=owner, ask_model=ask_model, has_budget=has_budget
+        )
 
     def _select(self, name: str, names: Sequence[str] | None) -> GatewayTool | None:
         """The tool of a name, as far as it is selected; None if it is not."""

@@ -53,6 +53,10 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         """The counts of the prompt alone."""
         return Usage(**{name: getattr(self, name) for name in PROMPT_COUNTS})
 
+    def select_generated(self) -> "Usage":
+        """The other counts alone, as those of a reply without a prompt."""
+        return Usage(input=0, **{name: getattr(self, name) for name in _COUNTS if name not in PROMPT_COUNTS})
+
 
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "extras")
 #: The counts that describe the prompt. All others add up over the rounds of a reply.

@@ -10,13 +10,15 @@ import msgspec
 
 from dragoman.dialects.interfaces import StreamReader
 from dragoman.fit.content import fit_content, fit_media, mark_errors, move_media_from_results
+from dragoman.fit.ids import fit_ids
+from dragoman.fit.reasoning import add_blank_reasoning
 from dragoman.governance.interventions import Report
 from dragoman.governance.reply_snapshots import SnapshotPair, SnapshotStage
 from dragoman.hub.blocks import ReplyBlock, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, ToolChoice
+from dragoman.hub.request import Message, Request, ToolChoice
 from dragoman.hub.rounds import CallSource, Round, RoundJoiner
 from dragoman.hub.stage import Stage
 from dragoman.pipeline.governance import GovernedRequest
@@ -25,6 +27,8 @@ from dragoman.providers.profile import TargetFacts
 
 _replace = msgspec.structs.replace
 _FORCED = frozenset({"required", "named"})
+_Pass = Callable[[Request, TargetFacts, Losses], Request]
+_RESULT_PASSES: tuple[_Pass, ...] = (fit_content, mark_errors, fit_media, move_media_from_results)
 
 
 class RequestTools(Protocol):
@@ -120,7 +124,7 @@ class GovernanceRounds:
         """Build the request of the next round, ready to be written."""
         fitted = self._governed.find_fitted()
         if self._joiner is not None:
-            fitted = self._fit_results(self._joiner.next_request(fitted))
+            fitted = self._fit_round(self._joiner.next_request(fitted))
             self._governed = _replace(self._governed, find_fitted=lambda: fitted)
         return self._governed.target.apply_contract(fitted)
 
@@ -153,14 +157,23 @@ class GovernanceRounds:
         dialect = self._facts.dialect
         return build_reader(dialect, self._governed.asked, self._facts, ids=ids, losses=self._losses)
 
-    def _fit_results(self, request: Request) -> Request:
-        """Fit the results of tools, which may hold pictures. A forced call is forced only once."""
-        if self._tools is None:
-            return request
-        if request.tool_choice is not None and request.tool_choice.mode in _FORCED:
+    def _fit_round(self, request: Request) -> Request:
+        """Fit the last round of a request: the model's reply, and the results, which may hold pictures.
+
+        The other messages are fitted already. A call of a tool of the gateway is forced only once.
+        """
+        is_forced = request.tool_choice is not None and request.tool_choice.mode in _FORCED
+        if is_forced and self._tools is not None:
             request = _replace(request, tool_choice=ToolChoice(mode="auto"))
-        *earlier, results = request.messages
-        tail = Request(dialect=self._facts.dialect, model=request.model, messages=(results,))
-        for apply in (fit_content, mark_errors, fit_media, move_media_from_results):
-            tail = apply(tail, self._facts, self._losses)
-        return _replace(request, messages=(*earlier, *tail.messages))
+        # Servers may use an id of an earlier round again. The last message gets its media after its ids.
+        request = fit_ids(request, self._facts, self._losses)
+        *earlier, reply, results = request.messages
+        messages = [*self._apply((add_blank_reasoning,), reply), *self._apply(_RESULT_PASSES, results)]
+        return _replace(request, messages=(*earlier, *messages))
+
+    def _apply(self, passes: Sequence[_Pass], message: Message) -> tuple[Message, ...]:
+        """What passes of the fit make of a message in the target's own terms."""
+        made = Request(dialect=self._facts.dialect, model=self._facts.model, messages=(message,))
+        for each in passes:
+            made = each(made, self._facts, self._losses)
+        return made.messages
