@@ -46,6 +46,14 @@ def test_a_check_prints_all_mistakes_and_takes_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("M33")
+def test_a_check_builds_the_steps(tmp_path: Path) -> None:
+    step = "[steps.force_reasoning]\nsettings = { words = 5 }\n"
+    text = f"[providers.embedded]\nsteps = ['force_reasoning']\n{step}"
+    outcome = dragoman(write(tmp_path, text), "config", "check")
+    assert outcome.code == 2
+    assert "steps.force_reasoning.settings: expected the text `instruction`" in outcome.err
+
+
 def test_a_check_has_a_json_form(tmp_path: Path) -> None:
     outcome = dragoman(write(tmp_path, BROKEN), "config", "check", "--json")
     report = msgspec.json.decode(outcome.out)

@@ -1,10 +1,12 @@
 """Transformation steps: of other packages by their entry point, selected by provider, model and route."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman.config.config import Config
 from dragoman.config.load import load
@@ -12,7 +14,7 @@ from dragoman.config.steps import BUILT_IN_STEPS, StepSettings
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.blocks import Reasoning, Text, ToolCall
 from dragoman.hub.errors import ConfigError
-from dragoman.hub.events import BlockClosed, ReplyEvent
+from dragoman.hub.events import BlockClosed, ReplyEvent, ReplyFinished
 from dragoman.hub.request import Request
 from dragoman.hub.stage import Stage
 from dragoman.hub.usage import Usage
@@ -152,6 +154,109 @@ def test_a_step_that_raises_fails_its_request_alone(
     assert b"the step force_reasoning failed (KeyError)" in result.client.body
     assert b"a part of the prompt" not in result.client.body
     assert result.client.status == (200 if place == "stage" else 500)
+
+
+class Wrong(TransformStep):
+    """A step that returns what it must not, at the place in its settings."""
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        self._place = str(settings["place"])
+
+    def change_request(self, request: Request, target: TargetFacts) -> Request:
+        wrong: dict[str, Any] = {
+            "no request": None,
+            "no message": replace(request, messages=("hi",)),
+            "no block": replace(request, messages=(replace(request.messages[0], blocks=("hi",)),)),
+        }
+        if self._place == "leaves":
+            raise SystemExit(3)
+        return wrong.get(self._place, request)
+
+    def build_stage(self, request: Request, target: TargetFacts) -> Any:
+        return WrongStage(self._place) if self._place != "no stage" else 42
+
+
+class WrongStage:
+    unchanged_kinds: frozenset[type] = frozenset()
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def feed(self, event: ReplyEvent) -> Any:
+        match self._place:
+            case "no list":
+                return None
+            case "a generator":
+                return (each for each in [event])
+            case "no event":
+                return ["hi"]
+            case "a stage that leaves":
+                raise SystemExit(3)
+            case "no ending" if isinstance(event, ReplyFinished):
+                return []
+        return [event]
+
+
+WRONG = {
+    "no request": "it returned NoneType, not a Request",
+    "no message": "it returned a message that is no Message of blocks",
+    "no block": "it returned a message that is no Message of blocks",
+    "leaves": "SystemExit",
+    "no stage": "int is no stage",
+    "no list": "feed returned what is no list of events",
+    "a generator": "feed returned what is no list of events",
+    "no event": "feed returned what is no list of events",
+    "a stage that leaves": "SystemExit",
+    "no ending": "it lost the ending of the reply",
+}
+
+
+@pytest.mark.parametrize("place", WRONG)
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_step_that_returns_wrong_types_fails_its_request_alone(
+    client: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BUILT_IN, "force_reasoning", Wrong)
+    table = f'[steps.force_reasoning]\nsettings = {{ place = "{place}" }}\n'
+    config = load(provider("openai_chat", 'steps = ["force_reasoning"]') + table + ROUTE, "dragoman.toml", {})
+    upstream = ScriptedUpstream(script("openai_chat", events_of_round(0, [Text(text="Hi.")], Usage())))
+    bench = Bench({"up": upstream})
+    bench.gateway = Gateway(config, upstreams={"up": upstream})
+    result = run(bench.run_exchange(question(client)))
+    assert f"the step force_reasoning failed ({WRONG[place]}".encode() in result.client.body
+    assert result.record.failure is not None
+
+
+def _raise(error: BaseException) -> Callable[[object], TransformStep]:
+    def build(settings: object) -> TransformStep:
+        raise error
+
+    return build
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no licence"), SystemExit(3), ImportError("no library")])
+def test_a_step_that_cannot_be_built_is_a_mistake_in_the_file(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BUILT_IN, "force_reasoning", _raise(error))
+    config = load(provider("openai_chat", 'steps = ["force_reasoning"]') + ROUTE, "dragoman.toml", {})
+    with pytest.raises(
+        ConfigError, match=rf"steps\.force_reasoning: it cannot be built: {type(error).__name__}"
+    ):
+        StepSelection(config)
+
+
+def test_the_package_of_a_step_may_be_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "lost_step-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lost-step\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[dragoman.steps]\nlost = lost_step_module:Step\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = load(provider("openai_chat", 'steps = ["lost"]') + ROUTE, "dragoman.toml", {})
+    with pytest.raises(
+        ConfigError, match=r"steps\.lost: its package cannot be imported: ModuleNotFoundError"
+    ):
+        StepSelection(config)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from dragoman.config.load import find_line
 from dragoman.config.mistakes import ConfigWarning, list_mistakes
 from dragoman.hub.errors import ConfigError
 from dragoman.server.access import check_exposure
+from dragoman.steps.selection import StepSelection
 
 _file_argument = click.argument("file", default="")
 
@@ -57,7 +58,7 @@ def check(file: str, path: str | None, as_json: bool) -> None:
 
 
 def _read(path: str | None) -> Config:
-    """The configuration, which must not let other machines in without a key."""
+    """The configuration, which must not let other machines in without a key, and whose steps can be built."""
     found = find_config(path, os.environ)
     try:
         check_exposure(found.server, has_stored_keys=has_stored_keys(found))
@@ -65,6 +66,7 @@ def _read(path: str | None) -> Config:
         line = find_line(found.path, "server", "host")
         message = f"{found.path}, line {line}: {error.message}"
         raise ConfigError(message, hint=error.hint, line=line) from None
+    StepSelection(found)
     return found
 
 

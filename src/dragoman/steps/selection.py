@@ -1,19 +1,26 @@
 """Which steps apply to a request, and what happens if one of them fails."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from importlib.metadata import entry_points
+from typing import cast
 
 from dragoman.config.config import Config, Route
 from dragoman.config.provider import Provider
 from dragoman.config.steps import STEP_ENTRY_POINTS, StepSettings
+from dragoman.hub.blocks import AnyBlock
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
-from dragoman.hub.events import ReplyEvent, ReplyFailed
-from dragoman.hub.request import Request
+from dragoman.hub.events import Event, ReplyEvent, ReplyFailed, ReplyFinished
+from dragoman.hub.request import Message, Request
 from dragoman.hub.stage import Stage
 from dragoman.providers.profile import TargetFacts
 from dragoman.steps.force_reasoning import ForceReasoning
 from dragoman.steps.step import TransformStep
+
+#: What code of other packages may raise. `SystemExit` would end the gateway.
+CODE_ERRORS = (Exception, SystemExit)
+#: Every reply has one of these at its end.
+ENDINGS = (ReplyFinished, ReplyFailed)
 
 #: By the names of `BUILT_IN_STEPS`.
 BUILT_IN: dict[str, Callable[[Mapping[str, object]], TransformStep]] = {"force_reasoning": ForceReasoning}
@@ -65,9 +72,10 @@ class RequestSteps:
         """The request after all steps; the same object if nothing changes."""
         for name, step in self._steps.items():
             try:
-                request = step.change_request(request, target)
-            except Exception as error:  # Code of other packages.
-                raise _build_error(name, error) from error
+                changed: object = step.change_request(request, target)
+            except CODE_ERRORS as error:
+                raise _build_error(name, type(error).__name__) from error
+            request = _check_request(name, changed)
         return request
 
     def build_stages(self, request: Request, target: TargetFacts) -> list[Stage]:
@@ -75,20 +83,34 @@ class RequestSteps:
         stages: list[Stage] = []
         for name, step in self._steps.items():
             try:
-                stage = step.build_stage(request, target)
-            except Exception as error:  # Code of other packages.
-                raise _build_error(name, error) from error
+                stage: object = step.build_stage(request, target)
+            except CODE_ERRORS as error:
+                raise _build_error(name, type(error).__name__) from error
             if stage is not None:
                 stages.append(StepStage(name, stage))
         return stages
 
 
-class StepStage:
-    """Runs the stage of a step. An exception becomes a `ReplyFailed`; the gateway goes on."""
+def _check_request(name: str, changed: object) -> Request:
+    """The request that a step returns. Raises `StepFailed` if parts of it have wrong types."""
+    if not isinstance(changed, Request):
+        raise _build_error(name, f"it returned {type(changed).__name__}, not a Request")
+    messages: Iterable[object] = changed.messages
+    for message in messages:
+        if not isinstance(message, Message) or not all(isinstance(each, AnyBlock) for each in message.blocks):
+            raise _build_error(name, "it returned a message that is no Message of blocks")
+    return changed
 
-    def __init__(self, name: str, stage: Stage) -> None:
+
+class StepStage:
+    """Runs the stage of a step. Its mistakes become a `ReplyFailed`; the gateway goes on."""
+
+    def __init__(self, name: str, stage: object) -> None:
+        """Raises `StepFailed` if the object is no stage."""
+        if not (callable(getattr(stage, "feed", None)) and hasattr(stage, "unchanged_kinds")):
+            raise _build_error(name, f"{type(stage).__name__} is no stage: it needs feed and unchanged_kinds")
         self._name = name
-        self._stage = stage
+        self._stage = cast(Stage, stage)
         self._has_failed = False
 
     @property
@@ -99,10 +121,18 @@ class StepStage:
         if self._has_failed:
             return []
         try:
-            return self._stage.feed(event)
-        except Exception as error:  # Code of other packages.
-            self._has_failed = True
-            return [ReplyFailed("failed", _build_error(self._name, error).failure)]
+            events: object = self._stage.feed(event)
+        except CODE_ERRORS as error:
+            return self._fail(type(error).__name__)
+        if not isinstance(events, list) or not all(isinstance(each, Event) for each in events):
+            return self._fail("feed returned what is no list of events")
+        if isinstance(event, ENDINGS) and not any(isinstance(each, ENDINGS) for each in events):
+            return self._fail("it lost the ending of the reply")
+        return events
+
+    def _fail(self, reason: str) -> list[ReplyEvent]:
+        self._has_failed = True
+        return [ReplyFailed("failed", _build_error(self._name, reason).failure)]
 
 
 def build_step(name: str, settings: StepSettings) -> TransformStep:
@@ -113,18 +143,23 @@ def build_step(name: str, settings: StepSettings) -> TransformStep:
         points = entry_points(group=STEP_ENTRY_POINTS, name=used)
         if not points:
             raise ConfigError(f"steps.{name}: no installed package has a step {used!r}")
-        build = next(iter(points)).load()
+        try:
+            build = next(iter(points)).load()
+        except CODE_ERRORS as error:
+            raise ConfigError(f"steps.{name}: its package cannot be imported: {error!r}") from error
     try:
         step: object = build(settings.settings)
     except (ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"steps.{name}.settings: {error}") from None
+    except CODE_ERRORS as error:
+        raise ConfigError(f"steps.{name}: it cannot be built: {error!r}") from error
     if not isinstance(step, TransformStep):
         raise ConfigError(f"steps.{name}: expected a TransformStep")
     return step
 
 
-def _build_error(name: str, error: Exception) -> StepFailed:
-    """Without the message of the exception: it may contain parts of a prompt."""
-    message = f"the step {name} failed ({type(error).__name__})"
+def _build_error(name: str, reason: str) -> StepFailed:
+    """The reason is without the message of an exception, which may contain parts of a prompt."""
+    message = f"the step {name} failed ({reason})"
     failure = Failure(kind="server", status=500, message=message, code="step_failed")
     return StepFailed(message, failure=failure)
