@@ -48,6 +48,13 @@ def test_a_codex_sub_agent_is_recognised_by_its_turn_metadata() -> None:
     assert identify_client(sub).sub_agent == "/main/reviewer"
 
 
+def test_a_session_of_opencode_with_a_parent_is_a_sub_agent_of_it() -> None:
+    headers = {"user-agent": "opencode/1.18.33", "x-session-affinity": "ses_2", "x-session-id": "ses_2"}
+    assert not identify_client(headers).is_sub_agent
+    identity = identify_client({**headers, "x-parent-session-id": "ses_1"})
+    assert (identity.session, identity.sub_agent) == ("ses_1", "ses_2")
+
+
 def test_an_unknown_client_keeps_its_product_and_any_session_header() -> None:
     identity = identify_client({"user-agent": "my-app/1.2 (x)", "x-session-id": "s1"})
     assert identity == ClientIdentity(agent="my-app", version="1.2", session="s1")

@@ -51,6 +51,8 @@ class AgentHeaders(msgspec.Struct, frozen=True, kw_only=True):
     products: tuple[str, ...]
     #: Headers with the id of the session, in the order of preference.
     session: tuple[str, ...] = ()
+    #: The header with the id of the session that has started this one, if sub-agents have their own.
+    parent_session: str = ""
     #: Returns the id of the sub-agent; empty for the main agent.
     find_sub_agent: Callable[[Mapping[str, str]], str] = lambda headers: ""
 
@@ -72,6 +74,13 @@ def _find_codex_sub_agent(headers: Mapping[str, str]) -> str:
     return name if isinstance(name, str) and name not in ("", "/main", "/root") else ""
 
 
+def _find_opencode_sub_agent(headers: Mapping[str, str]) -> str:
+    """A sub-agent of OpenCode is a session with a parent."""
+    if not headers.get("x-parent-session-id"):
+        return ""
+    return headers.get("x-session-id") or headers.get("x-session-affinity") or "sub-agent"
+
+
 #: By the name that logs, metrics and rules use.
 AGENTS: Mapping[str, AgentHeaders] = {
     "claude-code": AgentHeaders(
@@ -83,7 +92,12 @@ AGENTS: Mapping[str, AgentHeaders] = {
         products=("codex",), session=("session-id", "thread-id"), find_sub_agent=_find_codex_sub_agent
     ),
     "gemini-cli": AgentHeaders(products=("geminicli",)),
-    "opencode": AgentHeaders(products=("opencode",), session=("x-session-id", "x-session-affinity")),
+    "opencode": AgentHeaders(
+        products=("opencode",),
+        session=("x-session-id", "x-session-affinity"),
+        parent_session="x-parent-session-id",
+        find_sub_agent=_find_opencode_sub_agent,
+    ),
 }
 
 #: Headers in which any client may send the id of its session.
@@ -94,7 +108,7 @@ def identify_client(headers: Mapping[str, str]) -> ClientIdentity:
     """The identity of the client with these headers, whose names are in lower case."""
     agent, version, rules = _read_product(headers.get("user-agent", "")[: 4 * MAX_LENGTH])
     session = ""
-    for name in rules.session:
+    for name in (rules.parent_session, *rules.session):
         session = headers.get(name, "")
         if session:
             break
