@@ -1,7 +1,9 @@
 """Rules: each condition, their order, and that nothing is read which no rule asks for."""
 
+import re
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,7 +15,7 @@ from dragoman.config.config import Config
 from dragoman.config.load import load
 from dragoman.config.rules import PRESETS, RuleConditions
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
-from dragoman.routing.choose import choose, choose_exact, find_direct_target
+from dragoman.routing.choose import apply_rule, choose, choose_exact, find_direct_target
 from dragoman.routing.rules import TESTS, compile_rules, find_failed_check, find_match
 from dragoman.routing.traits import RequestTraits
 
@@ -257,6 +259,31 @@ def test_the_end_of_a_name_sets_the_effort_where_the_route_allows_it(
 ) -> None:
     choice = choose(config(ROUTES), name)
     assert (str(choice.targets[0]), choice.effort) == (target, effort)
+
+
+@pytest.mark.parametrize(
+    ("route", "name", "target", "effort"),
+    [
+        ("gpt-5", "any-low", "p/gpt-5", "low"),
+        ("gpt-5", "any", "p/gpt-5", None),
+        ("q-*", "q-low", "p/q-low", None),
+    ],
+)
+def test_a_rule_that_leads_to_a_route_has_the_efforts_of_the_route(
+    route: str, name: str, target: str, effort: str | None
+) -> None:
+    settings = config(f"{ROUTES}[[rules]]\nroute = '{route}'")
+    choice = apply_rule(settings, settings.rules[0], name)
+    assert choice is not None
+    assert (str(choice.targets[0]), choice.effort) == (target, effort)
+
+
+def test_the_page_names_what_a_function_gets() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "rules.md").read_text("utf-8")
+    listed = page.partition("The function gets a")[2].partition("It returns")[0].partition(": ")[2]
+    names = re.findall(r"`(\w+)`", listed)
+    assert "called_tools" in names
+    assert [name for name in names if not hasattr(traits(), name)] == []
 
 
 def test_an_exact_choice_never_uses_the_default() -> None:

@@ -58,8 +58,7 @@ def choose(config: Config, model: str) -> RouteChoice:
     exact = choose_exact(config, model)
     if exact is not None:
         return exact
-    base, _, suffix = model.rpartition("-")
-    effort = next((each for each in EFFORTS if each == suffix), None) if base else None
+    base, effort = _split_effort(model)
     for route in config.routes:
         if effort and route.effort_suffix and fnmatchcase(base, route.match):
             return _build_choice(route, base, effort=effort)
@@ -106,11 +105,18 @@ def apply_rule(config: Config, rule: Rule, model: str, tag: str = "") -> RouteCh
     if rule.uses_tag:
         found = choose_exact(config, tag) if tag else None
         return msgspec.structs.replace(found, rule=rule.name, tag=tag) if found else None
-    if rule.route:
-        route = next(each for each in config.routes if each.match == rule.route)
-    else:
-        route = Route(match=rule.name, targets=rule.targets)
-    return _build_choice(route, model, rule=rule.name)
+    if not rule.route:
+        return _build_choice(Route(match=rule.name, targets=rule.targets), model, rule=rule.name)
+    route = next(each for each in config.routes if each.match == rule.route)
+    base, effort = _split_effort(model) if route.effort_suffix else (model, None)
+    return _build_choice(route, base, effort=effort, rule=rule.name)
+
+
+def _split_effort(model: str) -> tuple[str, Effort | None]:
+    """The name without its end, and the effort that the end sets; the whole name if it sets none."""
+    base, _, suffix = model.rpartition("-")
+    effort = next((each for each in EFFORTS if each == suffix), None) if base else None
+    return (base, effort) if effort else (model, None)
 
 
 def _build_choice(route: Route, model: str, *, effort: Effort | None = None, rule: str = "") -> RouteChoice:
