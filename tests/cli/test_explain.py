@@ -72,3 +72,23 @@ def test_a_body_alone_needs_its_dialect(tmp_path: Path) -> None:
     header = "user-agent: claude-cli/2.1.325"
     ran = dragoman(tmp_path, "explain", "r.json", "--dialect", "anthropic", "--header", header)
     assert ran.out.splitlines()[-1] == "answer   by the gateway, rule probes"
+
+
+def test_a_function_that_fails_is_explained_and_the_next_rule_decides(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    (tmp_path / "choose.py").write_text("def choose(request):\n    raise ValueError('no such customer')\n")
+    request = {"path": "/mine/v1/messages", "body": {"model": "m", "messages": []}}
+    (tmp_path / "r.json").write_bytes(msgspec.json.encode(request))
+    ran = dragoman(tmp_path, "explain", "r.json")
+    assert ran.code == 0, ran.err
+    reason = "the function decides nothing: it raised ValueError: no such customer"
+    assert f"no       mine: {reason} → what choose.py:choose returns" in ran.out
+    assert "wins     default" in ran.out
+
+
+def test_a_function_has_no_more_time_when_it_is_explained(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    (tmp_path / "choose.py").write_text("def choose(request):\n    while True: pass\n")
+    request = {"path": "/mine/v1/messages", "body": {"model": "m", "messages": []}}
+    (tmp_path / "r.json").write_bytes(msgspec.json.encode(request))
+    assert "it took longer than 0.5 s" in dragoman(tmp_path, "explain", "r.json").out

@@ -1,6 +1,7 @@
 """Rules in an exchange: which target is called, the header, answers of the gateway, tags and functions."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from dragoman.config.load import load
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
+from dragoman.exchange.rule_functions import MAX_LATE
 from tests.exchange.clock import run
 from tests.exchange.fakes import (
     JSON,
@@ -115,6 +117,21 @@ def test_only_probes_are_answered_by_the_preset() -> None:
     assert stage.run(anthropic()).record.rule == ""
 
 
+@pytest.mark.parametrize("asked", ["side/deep", "side,deep", "claude:side/deep", "claude:side,deep"])
+def test_a_name_with_its_provider_wins_over_rules(asked: str) -> None:
+    """Claude Code lists the models of other vendors with the prefix `claude:`."""
+    stage = Stage("[[rules]]\ntarget = 'main/x'")
+    result = stage.run(anthropic(model=asked))
+    assert (result.client.headers["x-dragoman-target"], result.record.rule) == ("side/deep", "")
+
+
+def test_the_prefix_of_a_listed_name_is_no_part_of_it() -> None:
+    stage = Stage("[[rules]]\ntarget = 'side'\nwhen.model = 'fa*'\n[[routes]]\nmatch='fast'\ntarget='main/x'")
+    result = stage.run(anthropic(model="claude:fast"))
+    assert result.client.headers["x-dragoman-target"] == "side/fast"
+    assert b"claude:fast" in result.client.body
+
+
 def test_a_rule_can_lead_to_a_route_with_its_settings() -> None:
     stage = Stage(
         "[[rules]]\nroute = 'careful'\n[[routes]]\nmatch = 'careful'\ntarget = 'side'\nstrict = true"
@@ -205,6 +222,9 @@ def table(request):
 
 def numbers(request):
     return [1, 2]
+
+def provider(request):
+    return "side"
 """
 
 
@@ -223,6 +243,7 @@ def numbers(request):
         ("number", "main/base"),
         ("table", "main/base"),
         ("numbers", "main/base"),
+        ("provider", "side/model"),
     ],
 )
 def test_a_function_chooses_the_target_and_its_failure_does_not_matter(
@@ -234,6 +255,55 @@ def test_a_function_chooses_the_target_and_its_failure_does_not_matter(
     # The function runs in a thread, which the clock of the other tests does not wait for.
     result = asyncio.run(stage.exchange(anthropic()))
     assert result.client.headers["x-dragoman-target"] == expected
+
+
+ENDLESS = """
+import time
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+
+def choose(request):
+    with (FOLDER / "calls").open("a") as calls:
+        calls.write("called ")
+    while not (FOLDER / "stop").exists():
+        time.sleep(0.01)
+
+def other(request):
+    return "side/other"
+"""
+
+
+def test_a_function_that_never_returns_costs_few_threads_and_no_other_function(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(ENDLESS)
+    rule = "[[rules]]\nfunction = 'mine.py:{0}'\nwhen.model = '{0}'\n"
+    rules = rule.format("choose") + "timeout = 0.01\n" + rule.format("other") + "timeout = 30\n"
+    stage = Stage(rules, str(tmp_path / "c.toml"))
+
+    async def ask_all() -> list[str]:
+        models = ["choose"] * (MAX_LATE + 3) + ["other"]
+        results = [await stage.exchange(anthropic(model=model)) for model in models]
+        # A thread that is no daemon would keep the gateway from ending.
+        assert all(each.daemon for each in threading.enumerate() if each.name == "dragoman-rule")
+        return [result.client.headers["x-dragoman-target"] for result in results]
+
+    try:
+        assert asyncio.run(ask_all()) == ["main/base"] * (MAX_LATE + 3) + ["side/other"]
+    finally:
+        (tmp_path / "stop").touch()
+    assert (tmp_path / "calls").read_text().count("called") == MAX_LATE
+
+
+def test_a_new_configuration_imports_the_functions_again(tmp_path: Path) -> None:
+    text = "def choose(request): return 'side/{}'"
+    (tmp_path / "mine.py").write_text(text.format("before"))
+    stage = Stage("[[rules]]\nfunction = 'mine.py:choose'\ntimeout = 30\n", str(tmp_path / "c.toml"))
+    found = []
+    for name in ("before", "after it"):
+        (tmp_path / "mine.py").write_text(text.format(name))
+        stage.gateway.reload(stage.gateway.config)
+        found.append(asyncio.run(stage.exchange(anthropic())).client.headers["x-dragoman-target"])
+    assert found == ["side/before", "side/after it"]
 
 
 @pytest.mark.parametrize("text", ["raise SystemExit", "1 / 0", "def choose(:", "raise KeyboardInterrupt"])

@@ -53,7 +53,7 @@ def explained(config: Config, **members: object) -> str:
     )
     plan.peek()
     traits = build_traits(config, plan, "", lambda: 0.0)
-    found = explain_route(config, compile_rules(config.rules), traits, lambda rule, asked: None)
+    found = explain_route(config, compile_rules(config.rules), traits, lambda rule, asked: "no function")
     return f"{found.rule}: {', '.join(found.targets)}"
 
 

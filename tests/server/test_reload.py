@@ -319,6 +319,43 @@ def test_facts_that_were_learned_are_taken_over_as_well(
     run(scenario)
 
 
+def test_a_changed_function_of_a_rule_is_imported_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.server.reload.WATCH_INTERVAL", WATCH_INTERVAL / 10)
+
+    async def scenario() -> None:
+        rule = '[[rules]]\nfunction = "mine.py:choose"\ntimeout = 30\n'
+        (tmp_path / "mine.py").write_text("def choose(request): return None\n")
+        file = File(tmp_path, toml("http://127.0.0.1:9") + rule)
+        async with running(file.read(), file.read) as gateway:
+            functions = gateway.app.gateway.snapshot.functions
+            (tmp_path / "mine.py").write_text("def choose(request): return 'up/other'\n")
+            await eventually(lambda: gateway.app.reloader.count == 1)
+            assert gateway.app.gateway.snapshot.functions is not functions
+
+    run(scenario)
+
+
+def test_a_step_that_cannot_be_built_refuses_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are watched further, so that a corrected one is noticed."""
+    monkeypatch.setattr("dragoman.server.reload.WATCH_INTERVAL", WATCH_INTERVAL / 10)
+
+    async def scenario() -> None:
+        file = File(tmp_path, toml("http://127.0.0.1:9"))
+        async with running(file.read(), file.read) as gateway:
+            settings = "[steps.force_reasoning]\nsettings = { instruction = 5 }\n"
+            file.write(toml("http://127.0.0.1:9") + "steps = ['force_reasoning']\n" + settings)
+            await eventually(lambda: gateway.app.reloader.refused == 1)
+            assert "steps.force_reasoning" in gateway.app.reloader.error
+            file.write(toml("http://127.0.0.1:9", retries=3))
+            await eventually(lambda: gateway.app.gateway.config.providers["up"].retries == 3)
+
+    run(scenario)
+
+
 def counting(read: Callable[[], Config]) -> tuple[Callable[[], Config], list[str]]:
     calls: list[str] = []
 

@@ -103,6 +103,12 @@ def resolve_function_file(function: str, config_path: str) -> Path:
     return Path(config_path).absolute().parent / function.rpartition(":")[0]
 
 
+def list_function_files(config: Config) -> list[Path]:
+    """The Python files of the functions of all rules."""
+    functions = (rule.function for rule in config.rules if ".py:" in rule.function)
+    return [resolve_function_file(function, config.path) for function in functions]
+
+
 def read_conditions(when: TomlTable, root: TomlTable, preset: RuleConditions) -> RuleConditions:
     """The conditions of a table, added to those of the preset."""
     keys = read_keys(RuleConditions)

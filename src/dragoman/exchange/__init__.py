@@ -36,7 +36,8 @@ State
 -----
 - `gateway`: `Gateway` owns what all exchanges share: snapshots, accounts, health of targets, observers.
 - `config_snapshot`: one configuration with a `ProviderHandle` per provider; handles own upstreams.
-- `selection`: rules and routes: which targets a request has. `target_requests`: the request for each of them.
+- `selection`: rules and routes: which targets a request has. `rule_functions`: the Python functions of rules.
+- `target_requests`: the request for each target.
 - `exchange`, `context`, `trial`, `hedge`, `upstream_call`, `sender`, `watchdog`, `record`: of one exchange.
 - `kind`: what many exchanges have in common, for log lines and metrics.
 - `client`: the port to a client's connection. HTTP, WebSockets and background runs implement it.

@@ -10,6 +10,7 @@ from dragoman.accounts.estimates import PriceList
 from dragoman.config.config import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.exchange.context_windows import find_certain_size
+from dragoman.exchange.rule_functions import RuleFunctions
 from dragoman.gateway_tools.toolbox import Toolbox, build_toolbox
 from dragoman.prompts.rules import compile_prompts
 from dragoman.routing.choose import RouteChoice, choose
@@ -75,6 +76,7 @@ class ConfigSnapshot:
         self.config = config
         self.prices = PriceList(config)
         self.rules = compile_rules(config.rules)
+        self.functions = RuleFunctions(config)
         self.prompts = compile_prompts(config.prompts)
         self.steps = StepSelection(config)
         conditions = [rule.when for rule in config.rules] + [rule.when for rule in config.prompts]

@@ -3,20 +3,12 @@
 Then it orders them: by the route's order, and those that cool down last.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from functools import lru_cache, partial
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
-from typing import TypeVar
-
-import msgspec
+from functools import partial
 
 from dragoman.config.config import Config, Route
-from dragoman.config.load_rules import resolve_function_file
 from dragoman.config.provider import TargetName
 from dragoman.config.rules import Rule
 from dragoman.exchange.config_snapshot import ConfigSnapshot
@@ -24,6 +16,7 @@ from dragoman.exchange.context_windows import BYTES_PER_TOKEN, find_fitting_targ
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.large_bodies import run_by_size
 from dragoman.exchange.record import ExchangeRecord
+from dragoman.exchange.rule_functions import RuleFunctionFailed
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import ClientProtocolError, DragomanError
 from dragoman.pipeline.plan import RequestPlan
@@ -34,18 +27,7 @@ from dragoman.routing.rules import find_match
 from dragoman.routing.traits import RequestTraits
 from dragoman.tokens.tokenizers import find_tokenizer
 
-#: Functions that run at one time. One that never returns keeps its thread; the others still run.
-FUNCTION_THREADS = 4
-#: Seconds in which the file of a function must be imported, at its first call.
-MAX_IMPORT = 10.0
-
-Result = TypeVar("Result")
-#: What a function of a rule returns: a target, several in the order of trial, or None: the next rule decides.
-FunctionResult = str | Sequence[str] | None
-RuleFunction = Callable[[RequestTraits], FunctionResult]
-
 _log = logging.getLogger("dragoman")
-_threads = ThreadPoolExecutor(FUNCTION_THREADS, thread_name_prefix="dragoman-rule")
 
 
 def build_traits(config: Config, plan: RequestPlan, key: str, clock: Callable[[], float]) -> RequestTraits:
@@ -70,8 +52,8 @@ async def select_route(snapshot: ConfigSnapshot, plan: RequestPlan, traits: Requ
 
     A tag in the prompt that decides is removed from the request.
     """
-    config, rules = snapshot.config, snapshot.rules
-    is_direct = find_direct_target(config, plan.model) is not None
+    rules = snapshot.rules
+    is_direct = find_direct_target(snapshot.config, traits.model) is not None
     index: int | None = -1
     while index is not None:
         index = await run_by_size(
@@ -80,7 +62,7 @@ async def select_route(snapshot: ConfigSnapshot, plan: RequestPlan, traits: Requ
         if index is None:
             break
         rule = rules[index].rule
-        choice = await _apply(config, rule, plan, traits)
+        choice = await _apply(snapshot, rule, plan, traits)
         if choice is not None:
             return choice
     return snapshot.choose(plan.model)
@@ -104,97 +86,31 @@ def change_prompt(
     plan.rewrite(lambda request: apply_prompts(request, snapshot.prompts, traits, report))
 
 
-async def _apply(config: Config, rule: Rule, plan: RequestPlan, traits: RequestTraits) -> RouteChoice | None:
+async def _apply(
+    snapshot: ConfigSnapshot, rule: Rule, plan: RequestPlan, traits: RequestTraits
+) -> RouteChoice | None:
     if rule.function:
-        return await _apply_function(config, rule, plan, traits)
+        return await _apply_function(snapshot, rule, plan, traits)
     if not rule.uses_tag:
-        return apply_rule(config, rule, plan.model)
+        return apply_rule(snapshot.config, rule, traits.model)
     text, name = await run_by_size(plan.body, lambda: traits.model_tag)
-    choice = apply_rule(config, rule, plan.model, name)
+    choice = apply_rule(snapshot.config, rule, traits.model, name)
     if choice is not None:
         plan.remove_text(text)
     return choice
 
 
 async def _apply_function(
-    config: Config, rule: Rule, plan: RequestPlan, traits: RequestTraits
+    snapshot: ConfigSnapshot, rule: Rule, plan: RequestPlan, traits: RequestTraits
 ) -> RouteChoice | None:
     """Call the function of a rule within its time. After any failure the next rule decides."""
     # The function must not read the plan, which the exchange releases while a late function still runs.
     await run_by_size(plan.body, lambda: traits.request)
-    run = asyncio.get_running_loop().run_in_executor
     try:
-        async with asyncio.timeout(MAX_IMPORT):
-            function = await run(_threads, call_guarded, load_function, rule.function, config.path)
-        async with asyncio.timeout(rule.timeout or None):
-            result = await run(_threads, call_guarded, function, traits)
-    except TimeoutError:
-        _log.warning("rule %s: the function took longer than %g s", rule.name, rule.timeout)
-        return None
+        return await snapshot.functions.choose(rule, traits.model, traits)
     except RuleFunctionFailed as error:
-        _log.warning("rule %s: the function failed: %s", rule.name, error)
+        _log.warning("rule %s: the function decides nothing: %s", rule.name, error)
         return None
-    return build_function_choice(config, rule, plan.model, result)
-
-
-class RuleFunctionFailed(Exception):
-    """The function of a rule, or the import of its file, raised an exception."""
-
-
-def call_guarded(function: Callable[..., Result], *arguments: object) -> Result:
-    """Call code of the user. Nothing that it raises, also not `SystemExit`, may end the gateway.
-
-    Raises `RuleFunctionFailed` with the type of the exception, and with the exception as its cause.
-    """
-    try:
-        return function(*arguments)
-    except BaseException as error:
-        raise RuleFunctionFailed(type(error).__name__) from error
-
-
-def build_function_choice(
-    config: Config, rule: Rule, model: str, result: FunctionResult
-) -> RouteChoice | None:
-    """The route choice for the result of a rule's Python function.
-
-    None if the result is empty, has a wrong type, or contains what is no target and no route.
-    """
-    names = (result,) if isinstance(result, str) else result or ()
-    if not isinstance(names, list | tuple):
-        _log.warning("rule %s: the function returned a value of type %s", rule.name, type(result).__name__)
-        return None
-    targets: list[TargetName] = []
-    for name in names:
-        route = next((each for each in config.routes if each.match == name), None)
-        target = find_direct_target(config, str(name))
-        if route is not None and len(names) == 1:
-            return apply_rule(config, msgspec.structs.replace(rule, function="", route=name), model)
-        if target is None:
-            _log.warning("rule %s: the function returned what is no target and no route", rule.name)
-            return None
-        targets.append(target)
-    if not targets:
-        return None
-    return RouteChoice(
-        targets=tuple(targets), route=Route(match=rule.name, targets=tuple(targets)), rule=rule.name
-    )
-
-
-@lru_cache(maxsize=64)
-def load_function(function: str, config_path: str) -> RuleFunction:
-    """Import the function of a rule: `FILE.py:NAME`, relative to the configuration, or `module:NAME`."""
-    place, _, name = function.rpartition(":")
-    if place.endswith(".py"):
-        path = resolve_function_file(function, config_path)
-        spec = spec_from_file_location(f"dragoman_rule_{path.stem}", path)
-        if spec is None or spec.loader is None:
-            raise ImportError(place)
-        module = module_from_spec(spec)
-        spec.loader.exec_module(module)
-    else:
-        module = import_module(place)
-    found: RuleFunction = getattr(module, name)
-    return found
 
 
 async def select_fitting_targets(

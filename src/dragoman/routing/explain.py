@@ -11,6 +11,9 @@ from dragoman.routing.choose import RouteChoice, apply_rule, choose, find_direct
 from dragoman.routing.rules import CompiledRule, ConditionCheck, find_failed_check
 from dragoman.routing.traits import RequestTraits
 
+#: Runs the function of a rule: its choice, or why it decides nothing.
+CallFunction = Callable[[Rule, RequestTraits], RouteChoice | str]
+
 
 class RuleExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """One rule: whether it holds, why or why not, and what it leads to."""
@@ -40,9 +43,9 @@ def explain_route(
     config: Config,
     rules: Sequence[CompiledRule],
     traits: RequestTraits,
-    call_function: Callable[[Rule, RequestTraits], RouteChoice | None],
+    call_function: CallFunction,
 ) -> RouteExplanation:
-    """Explain the decision for one request. `call_function` runs the function of a rule."""
+    """Explain the decision for one request."""
     is_direct = find_direct_target(config, traits.model) is not None
     winner: RouteChoice | None = None
     rows = []
@@ -72,7 +75,7 @@ def _explain_rule(
     config: Config,
     compiled: CompiledRule,
     traits: RequestTraits,
-    call_function: Callable[[Rule, RequestTraits], RouteChoice | None],
+    call_function: CallFunction,
     *,
     is_direct: bool,
 ) -> tuple[RuleExplanation, RouteChoice | None]:
@@ -85,14 +88,14 @@ def _explain_rule(
     if failed is not None:
         reason = f"{failed.name} = {_write(failed.value)}, but {describe_trait(failed.name, traits)}"
         return RuleExplanation(rule=rule.name, holds=False, reason=reason, result=result), None
-    choice = (
+    choice: RouteChoice | str = (
         call_function(rule, traits)
         if rule.function
         else apply_rule(config, rule, traits.model, traits.model_tag[1] if rule.uses_tag else "")
+        or "no tag names a known target"
     )
-    if choice is None:
-        what = "the function names no target" if rule.function else "no tag names a known target"
-        return RuleExplanation(rule=rule.name, holds=False, reason=what, result=result), None
+    if isinstance(choice, str):
+        return RuleExplanation(rule=rule.name, holds=False, reason=choice, result=result), None
     reason = ", ".join(map(_write_condition, compiled.checks)) or "it has no conditions"
     if choice.targets:
         result = ", ".join(map(str, choice.targets))

@@ -12,6 +12,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 
 from dragoman.agents import ClassifiedBody, ClientIdentity, RequestClass, classify
 from dragoman.agents.instructions import Instructions, find_last_user_text
+from dragoman.config.provider import remove_alias
 from dragoman.hub.blocks import Media, Tool, ToolCall
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.request import Effort, Message, Request, find_block_kinds, has_image, list_declared_tools
@@ -73,7 +74,8 @@ class RequestTraits:
 
     @property
     def model(self) -> str:
-        return self._plan.model
+        """The model name of the client, without the prefix of an alias."""
+        return remove_alias(self._plan.model)
 
     @property
     def headers(self) -> Mapping[str, str]:

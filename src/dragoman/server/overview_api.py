@@ -14,14 +14,9 @@ from dragoman.config.effective import describe_config, write_toml
 from dragoman.config.model_facts import explain_facts, explain_governance
 from dragoman.config.rules import Rule
 from dragoman.dialects.registry import DEFAULT_DIALECT
-from dragoman.exchange.selection import (
-    RuleFunctionFailed,
-    build_function_choice,
-    build_traits,
-    call_guarded,
-    load_function,
-)
-from dragoman.hub.errors import ClientProtocolError, ConfigError
+from dragoman.exchange.rule_functions import RuleFunctionFailed, RuleFunctions
+from dragoman.exchange.selection import build_traits
+from dragoman.hub.errors import ClientProtocolError
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.records.reading import RecordNotFound, build_metadata, read_raw, read_turn
 from dragoman.records.store import Row
@@ -100,15 +95,19 @@ async def _read_recorded_plan(request: AdminRequest) -> tuple[RequestPlan, str]:
 
 
 def explain_request(config: Config, traits: RequestTraits) -> RouteExplanation:
-    """Which rule decides about a request, and why the others do not. The functions of rules run."""
+    """Which rule decides about a request, and why the others do not. The functions of rules run.
 
-    def call_function(rule: Rule, asked: RequestTraits) -> RouteChoice | None:
+    Called outside of the event loop.
+    """
+    functions = RuleFunctions(config)
+
+    def call_function(rule: Rule, asked: RequestTraits) -> RouteChoice | str:
         try:
-            function = call_guarded(load_function, rule.function, config.path)
-            result = call_guarded(function, asked)
+            choice = asyncio.run(functions.choose(rule, asked.model, asked))
         except RuleFunctionFailed as error:
-            raise ConfigError(f"rule {rule.name}: the function failed: {error.__cause__!r}") from error
-        return build_function_choice(config, rule, asked.model, result)
+            cause = f": {error.__cause__}" if error.__cause__ else ""
+            return f"the function decides nothing: {error}{cause}"
+        return choice or "the function names no target"
 
     return explain_route(config, compile_rules(config.rules), traits, call_function)
 

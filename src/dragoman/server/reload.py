@@ -5,13 +5,15 @@ A file with an error changes nothing: the previous configuration stays in force.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
 from dragoman.config.config import Config
 from dragoman.config.find import find_config_path
+from dragoman.config.load_rules import list_function_files
 from dragoman.config.model_facts import learned_path
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
@@ -70,18 +72,19 @@ class ConfigReloader:
         if self._read is None:
             raise ConfigError("this gateway was started without a configuration that can be read again")
         async with self._lock:
-            self._read_stamp = self._read_current_stamp()
+            config_stamp, before = self._read_config_stamp(), self._gateway.config
+            self._read_stamp = config_stamp + _read_stamp(list_function_files(before))
             try:
                 config, needs_restart = self._check(await asyncio.to_thread(self._read))
+                self._gateway.reload(config)
             except ConfigError as error:
                 self.refused += 1
                 self.error = f"{error.message} ({error.hint})" if error.hint else error.message
                 self.failed_at = self._gateway.clock()
                 log_reload_refused(reason, self.error)
                 raise
-            before = self._gateway.config
+            self._read_stamp = config_stamp + _read_stamp(list_function_files(config))
             changes = dict(_list_changes(before, config))
-            self._gateway.reload(config)
             if config.server.log != before.server.log:
                 set_up_logging(config.server.log)
             self.count += 1
@@ -113,8 +116,13 @@ class ConfigReloader:
             return
 
     def _read_current_stamp(self) -> FileStamp:
+        """The stamp of all files that a reload reads, and of the functions that it imports again."""
+        return self._read_config_stamp() + _read_stamp(list_function_files(self._gateway.config))
+
+    def _read_config_stamp(self) -> FileStamp:
         """The stamp of the loaded file; without one, of the file that a reload would find."""
-        return _read_stamp(self._gateway.config.path or find_config_path(None, os.environ))
+        path = self._gateway.config.path or find_config_path(None, os.environ)
+        return _read_stamp((path, learned_path(path))) if path else ()
 
     async def _watch(self) -> None:
         """Reload a changed file when it has been stable for one interval: editors write in several steps."""
@@ -129,13 +137,11 @@ class ConfigReloader:
             last = stamp
 
 
-def _read_stamp(path: str) -> FileStamp:
-    """The stamp of the file and of the learned facts beside it; empty if there is no file."""
-    if not path:
-        return ()
+def _read_stamp(paths: Iterable[str | Path]) -> FileStamp:
+    """The stamp of those of the files that exist."""
     stamps = []
-    with suppress(OSError):
-        for each in (path, learned_path(path)):
+    for each in paths:
+        with suppress(OSError):
             found = os.stat(each)
             stamps.append((found.st_mtime_ns, found.st_size, found.st_ino))
     return tuple(stamps)
