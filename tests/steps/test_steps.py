@@ -162,8 +162,8 @@ class Wrong(TransformStep):
     def __init__(self, settings: Mapping[str, object]) -> None:
         self._place = str(settings["place"])
 
-    def change_request(self, request: Request, target: TargetFacts) -> Request:
-        wrong: dict[str, Any] = {
+    def change_request(self, request: Request, target: TargetFacts) -> Any:
+        wrong = {
             "no request": None,
             "no message": replace(request, messages=("hi",)),
             "no block": replace(request, messages=(replace(request.messages[0], blocks=("hi",)),)),
