@@ -150,6 +150,7 @@ def test_everything_can_be_reached_by_keys(tmp_path: Path) -> None:
             await tab.press("j", "j", "j", "k", "k", "j", "j", "Enter")
             await tab.until(f"location.hash === '#/session/{SESSION}'")
             await tab.until("document.querySelector('session-screen a.row')")
+            assert await tab.run("document.querySelector('a.row').closest('tr').cells[1].innerText") == "6"
             await tab.press("j", "Enter")
             await tab.until(f"location.hash === '#/turn/{SESSION}/6'")
             await tab.until("document.querySelector('turn-screen h1')")

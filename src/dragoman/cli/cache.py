@@ -73,7 +73,7 @@ def _describe_place(report: CacheReport) -> str:
     )
     if report.cause in ("hit", "first", "short") or found is None:
         return ", ".join(report.settings)
-    change = f"{clean(found.before[:24])!r} → {clean(found.after[:24])!r}"
+    change = f"{found.before[:24]!r} → {found.after[:24]!r}"
     return f"{clean(found.path)}, character {found.position}: {change}"
 
 

@@ -98,7 +98,12 @@ def fork(
     The turns before come from the record, the others from the model. They are recorded as a session of their
     own if contents are recorded.
     """
-    recorded = ReplaySession(_load(path, session), at=at)
+    turns = _load(path, session)
+    if at > turns[-1].number + 1:
+        raise ConfigError(
+            f"the last recorded turn is {turns[-1].number}", hint=f"--at is 1 to {turns[-1].number + 1}"
+        )
+    recorded = ReplaySession(turns, at=at)
     _serve(path, recorded, command, port=port, model=model)
     _report(recorded, as_json=as_json)
 
@@ -178,17 +183,23 @@ def format_replay(requests: list[ReplayedRequest], unserved: list[int]) -> Itera
     """The lines about a replay: a count, each deviation, the turns that were not used."""
     exact = sum(request.is_exact for request in requests)
     live = sum(request.is_live for request in requests)
-    yield f"{len(requests)} requests: {exact} as recorded, {len(requests) - exact - live} different" + (
-        f", {live} answered by the live model" if live else ""
-    )
-    for request in requests:
-        if not request.is_exact and not request.is_live:
+    count = f"{len(requests)} request{'' if len(requests) == 1 else 's'}"
+    words = f", {live} answered by the live model" if live else ""
+    yield f"{count}: {exact} as recorded, {len(requests) - exact - live} different{words}"
+    deviations = [request for request in requests if not request.is_exact]
+    for number, request in enumerate(deviations):
+        if request.is_live:
+            # All later requests of a fork are compared with the same turn, which stays unused.
+            if not request.number or any(request.number == each.number for each in deviations[:number]):
+                continue
+            yield f"differs from turn {request.number}, and the live model answered:"
+        else:
             yield (
                 f"differs from turn {request.number}:" if request.number else "no turn is left for a request"
             )
-            yield from (f"  {line}" for line in format_differences(request.differences))
+        yield from (f"  {line}" for line in format_differences(request.differences))
     if unserved:
-        yield f"not used: turns {', '.join(map(str, unserved))}"
+        yield f"not used: turn{'s' if len(unserved) > 1 else ''} {', '.join(map(str, unserved))}"
 
 
 def format_divergence(found: Divergence | None) -> Iterator[str]:
@@ -202,7 +213,7 @@ def format_divergence(found: Divergence | None) -> Iterator[str]:
         "request": request if found.first > 1 else "the first requests differ",
         "end": f"one session ends, the other has turn {found.first or found.second}",
     }
-    yield f"{kinds[found.kind]} ({found.comparisons} comparisons)"
+    yield kinds[found.kind]
     yield from format_differences(found.differences)
 
 
@@ -236,4 +247,5 @@ def format_differences(differences: list[Difference]) -> Iterator[str]:
 
 def _shorten(value: object, start: int) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return repr(clean(text[start : start + _SHOWN]))
+    # It escapes all that is not printable, such as the control characters of a terminal.
+    return repr(text[start : start + _SHOWN])

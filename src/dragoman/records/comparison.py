@@ -1,12 +1,13 @@
 """Two recorded sessions compared: the first turn where they part, and what differs."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Literal
 
 import msgspec
 
 from dragoman.records.differences import Difference, compare
-from dragoman.records.replay import RecordedTurn, normalise_text
+from dragoman.records.replay import RecordedTurn, build_fingerprint, normalise_text
 from dragoman.records.stream_events import decode, list_events
 
 
@@ -30,76 +31,68 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     second: int
     kind: Literal["reply", "request", "end"]
     differences: list[Difference] = []
-    #: How many pairs of turns were compared.
-    comparisons: int = 0
 
 
 def pair_turns(first: Sequence[RecordedTurn], second: Sequence[RecordedTurn]) -> list[TurnPair]:
     """Compare the turns of two sessions one by one."""
-    pairs = []
-    for number in range(max(len(first), len(second))):
-        left = first[number] if number < len(first) else None
-        right = second[number] if number < len(second) else None
-        pairs.append(
-            TurnPair(
-                first=left.number if left else 0,
-                second=right.number if right else 0,
-                request=compare(left.request, right.request) if left and right else [],
-                is_reply_equal=left is not None
-                and right is not None
-                and _read_reply(left) == _read_reply(right),
-            )
+    return [
+        TurnPair(
+            first=left.number if left else 0,
+            second=right.number if right else 0,
+            request=compare(left.request, right.request) if left and right else [],
+            is_reply_equal=left is not None and right is not None and _read_reply(left) == _read_reply(right),
         )
-    return pairs
+        for left, right in _align(first, second)
+    ]
 
 
 def find_divergence(first: Sequence[RecordedTurn], second: Sequence[RecordedTurn]) -> Divergence | None:
     """The turn where two sessions part; None if they are equal.
 
-    Each request repeats the history before it. So a request is equal only if all before it are, and the turn
-    is found in a logarithmic number of comparisons.
+    All pairs are compared in their order: a request of a sub-agent may differ although later ones of the main
+    agent are equal. The turns before a fork are in one session only, and are left out.
     """
-    shared = min(len(first), len(second))
-    low, high, count = 0, shared, 0
-    # Turns before `low` have equal requests, the turn at `high` has not.
-    while low < high:
-        middle = (low + high) // 2
-        count += 1
-        if first[middle].fingerprint == second[middle].fingerprint:
-            low = middle + 1
-        else:
-            high = middle
-    # An agent that does not repeat a reply sends equal requests after different replies.
-    pairs = zip(first[:low], second[:low], strict=True)
-    parted = next((pair for pair in pairs if _read_reply(pair[0]) != _read_reply(pair[1])), None)
-    if parted is not None:
-        left, right = parted
-        differences = compare(_read_reply(left), _read_reply(right))
-        return Divergence(
-            first=left.number,
-            second=right.number,
-            kind="reply",
-            differences=differences,
-            comparisons=count + 1,
-        )
-    if low < shared:
-        left, right = first[low], second[low]
-        differences = compare(left.request, right.request)
-        return Divergence(
-            first=left.number,
-            second=right.number,
-            kind="request",
-            differences=differences,
-            comparisons=count + 1,
-        )
-    if len(first) == len(second):
-        return None
-    turns = first[shared:] or second[shared:]
-    is_first = bool(first[shared:])
-    number = turns[0].number
-    return Divergence(
-        first=number if is_first else 0, second=0 if is_first else number, kind="end", comparisons=count
-    )
+    pairs = _align(first, second)
+    shared = [number for number, pair in enumerate(pairs) if all(pair)]
+    for left, right in pairs[shared[0] :] if shared else pairs:
+        if left is None or right is None:
+            return Divergence(
+                first=left.number if left else 0, second=right.number if right else 0, kind="end"
+            )
+        if left.fingerprint != right.fingerprint:
+            differences = compare(left.request, right.request)
+            return Divergence(first=left.number, second=right.number, kind="request", differences=differences)
+        replies = _read_reply(left), _read_reply(right)
+        if replies[0] != replies[1]:
+            differences = compare(*replies)
+            return Divergence(first=left.number, second=right.number, kind="reply", differences=differences)
+    return None
+
+
+_Pair = tuple[RecordedTurn | None, RecordedTurn | None]
+
+
+def _align(first: Sequence[RecordedTurn], second: Sequence[RecordedTurn]) -> list[_Pair]:
+    """The turns side by side. A fork begins beside the turn that it answers with another model."""
+    if skipped := _find_fork(first, second):
+        first, second = [_drop_model(turn) for turn in first], [_drop_model(turn) for turn in second]
+        return [*((turn, None) for turn in first[:skipped]), *zip_longest(first[skipped:], second)]
+    if skipped := _find_fork(second, first):
+        return [(left, right) for right, left in _align(second, first)]
+    return list(zip_longest(first, second))
+
+
+def _find_fork(whole: Sequence[RecordedTurn], fork: Sequence[RecordedTurn]) -> int:
+    """How many turns of `whole` come before the one whose request `fork` begins with; 0 if it is no fork."""
+    if not fork:
+        return 0
+    begin = _drop_model(fork[0]).fingerprint
+    return next((number for number, turn in enumerate(whole) if _drop_model(turn).fingerprint == begin), 0)
+
+
+def _drop_model(turn: RecordedTurn) -> RecordedTurn:
+    request = {name: value for name, value in turn.request.items() if name != "model"}
+    return msgspec.structs.replace(turn, request=request, fingerprint=build_fingerprint(request))
 
 
 #: The members of events with text that grows, of all dialects.
@@ -137,7 +130,7 @@ def _collect(value: object, path: str, texts: dict[str, str]) -> None:
 
 def _strip(value: object) -> object:
     if isinstance(value, dict):
-        varied = ("id", "created", "created_at", "usage", "request_id", "responseId")
+        varied = ("id", "call_id", "created", "created_at", "usage", "request_id", "responseId")
         return {name: _strip(each) for name, each in value.items() if name not in varied}
     if isinstance(value, list):
         return [_strip(each) for each in value]

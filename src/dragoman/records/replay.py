@@ -22,6 +22,8 @@ from dragoman.records.redaction import redact_content
 _VARIED_MEMBERS = frozenset(
     {"metadata", "user", "prompt_cache_key", "client_metadata", "safety_identifier", "id", "request_id"}
 )
+#: Members with the id of a call, which the model chose. They are numbered in the order of the calls.
+_CALL_MEMBERS = frozenset({"tool_use_id", "tool_call_id", "call_id"})
 #: What agents vary in texts, and the placeholders.
 _VARIED_TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.I), "<uuid>"),
@@ -61,7 +63,10 @@ class RecordedTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request during a replay. `number` is the turn whose reply it got; 0: none, or a live model's."""
+    """One request during a replay. `number` is the turn that it repeats, or comes nearest to; 0: none.
+
+    `is_live`: it got the reply of a live model, otherwise that of the turn, if there was any.
+    """
 
     number: int
     is_exact: bool
@@ -95,7 +100,7 @@ class ReplaySession:
         nearest = self._find_nearest(request)
         differences = compare(nearest.request, request) if nearest else []
         if nearest is None or self._is_fork or self._is_strict:
-            number = nearest.number if nearest and not self._is_fork else 0
+            number = nearest.number if nearest else 0
             self.requests.append(
                 ReplayedRequest(number=number, is_exact=False, is_live=self._is_fork, differences=differences)
             )
@@ -152,22 +157,28 @@ def normalise_request(body: bytes) -> dict[str, Any]:
         request = msgspec.json.decode(redact_content(body))
     except (ValueError, RecursionError):
         request = None
-    return {
-        name: _normalise(value)
-        for name, value in (request if isinstance(request, dict) else {}).items()
-        if name not in _VARIED_MEMBERS
-    }
+    normalised: dict[str, Any] = _normalise(request, {}) if isinstance(request, dict) else {}
+    return normalised
 
 
 def build_fingerprint(request: Mapping[str, object]) -> bytes:
     return blake2b(_encode(request), digest_size=16).digest()
 
 
-def _normalise(value: Any) -> Any:
+def _normalise(value: Any, calls: dict[str, int]) -> Any:
+    """`calls`: the numbers of the ids that were seen so far. A call names its own id `id` or `call_id`."""
     if isinstance(value, dict):
-        return {name: _normalise(each) for name, each in value.items() if name not in _VARIED_MEMBERS}
+        normalised = {}
+        for name, each in value.items():
+            if isinstance(each, str) and name in ("id", *_CALL_MEMBERS):
+                number = calls.setdefault(each, len(calls) + 1)
+                if name in _CALL_MEMBERS:
+                    normalised[name] = f"<call {number}>"
+            elif name not in _VARIED_MEMBERS:
+                normalised[name] = _normalise(each, calls)
+        return normalised
     if isinstance(value, list):
-        return [_normalise(each) for each in value]
+        return [_normalise(each, calls) for each in value]
     return normalise_text(value) if isinstance(value, str) else value
 
 

@@ -45,7 +45,7 @@ class CompareScreen extends Screen {
     await part(result, async () => {
       const { pairs, divergence } = await get("/records/comparison", { first, second }, this.signal);
       const parted = divergence === null ? [h("p", { class: "note" }, "The sessions are equal.")] : [
-        factList([["they part at", turnLink(first, divergence.first)], ["of the other session", turnLink(second, divergence.second)], ["comparisons", divergence.comparisons]]),
+        factList([["they part at", turnLink(first, divergence.first)], ["of the other session", turnLink(second, divergence.second)]]),
         h("p", { class: "note" }, divergence.kind === "request" && divergence.first === 1 ? "The first requests differ." : PARTED[divergence.kind]),
         differences("Differences of the turn where they part", divergence.differences, "no difference to show"),
       ];

@@ -172,7 +172,7 @@ function interventions(turn) {
   return [h("h2", null, "What happened to tool calls"), table("Changes of tool calls", [["kind", ""], ["tool", ""], ["detail", "wide"], ["bytes before", "number"], ["bytes after", "number"], ["held", "number"]],
     turn.intervention_list.map((each) => ({
       kind: each.ok ? "" : "bad",
-      cells: [badge(`${each.phase} ${each.kind}`, each.ok ? "warn" : "bad"), each.tool, [each.detail, each.reason].filter(Boolean).join("; "), each.before ? String(each.before) : "", each.after ? String(each.after) : "",
+      cells: [badge(`${each.phase} ${each.kind}`, !each.ok ? "bad" : each.kind === "hold" ? "" : "warn"), each.tool, [each.detail, each.reason].filter(Boolean).join("; "), each.before ? String(each.before) : "", each.after ? String(each.after) : "",
         each.held_ms ? `${Math.round(each.held_ms)} ms` : ""],
     })))];
 }

@@ -4,8 +4,8 @@ import { badge, cacheShare, clock, count, dollars, h, link, meter, percent, shor
 import { judge } from "./charts.js";
 
 export const TURN_COLUMNS = [
-  ["time", ""], ["agent", ""], ["model → target", "wide"], ["state", ""], ["tokens in", "number"], ["cache", ""],
-  ["out", "number"], ["first", "number"], ["time", "number"], ["cost", "number"], ["tools", "number"], ["notes", "wide"],
+  ["time", ""], ["turn", "number"], ["agent", ""], ["model → target", "wide"], ["state", ""], ["tokens in", "number"], ["cache", ""],
+  ["out", "number"], ["first", "number"], ["duration", "number"], ["cost", "number"], ["tools", "number"], ["notes", "wide"],
 ];
 
 export const turnAddress = (turn) => link("turn", turn.session, turn.number);
@@ -19,6 +19,7 @@ export function turnRow(turn) {
     kind: judge(turn),
     cells: [
       clock(turn.started),
+      turn.number,
       [turn.agent || turn.client, turn.sub_agent && [" ", badge("sub")]],
       `${turn.model} → ${turn.target || "–"}`,
       state(turn),
