@@ -84,10 +84,10 @@ class ClientKeyCache:
             self._reading.cancel()
 
     async def _read_early(self) -> None:
-        """Read the keys whenever half of their age is over."""
+        """Read the keys whenever half of their age is over. A read may take as long as the other half."""
         try:
             while self._storage.is_shared or time.monotonic() < self._used_at + BUSY_SECONDS:
-                await asyncio.sleep(MAX_AGE / 2)
+                await asyncio.sleep(max(0.0, self._valid_until - MAX_AGE / 2 - time.monotonic()))
                 async with self._refreshing:
                     await self._read()
         except StateUnavailable:
