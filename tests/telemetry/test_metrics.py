@@ -1,5 +1,7 @@
 """The counters of exchanges and their labels."""
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -112,7 +114,7 @@ def test_a_client_that_leaves_is_no_error() -> None:
         metrics = Metrics(lambda: bench.gateway.config)
         bench.gateway.observers.append(metrics.count_exchange)
         exchange = bench.exchange(ask("anthropic"), RememberingClient())
-        exchange._loop.call_later(1, exchange.abandon)
+        asyncio.get_running_loop().call_later(1, exchange.abandon)
         await exchange.run()
         return counted(metrics)
 

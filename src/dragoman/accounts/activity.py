@@ -48,7 +48,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     start: int = 0
 
 
-class ActivityCounts(Counts, kw_only=True):
+class ActivityCounts(Counts):
     """What an agent reported for one key, session and day: a sum for each counter of `COUNTERS`."""
 
     sessions: float = 0

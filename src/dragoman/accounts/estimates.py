@@ -104,7 +104,7 @@ def estimate_other(other: OtherCall, prompt_tokens: int, stream_dialect: str = "
 
 def _clamp_counts(usage: Usage) -> Usage:
     """Bound the counts of an upstream: they are untrusted input."""
-    reported = list(filter(None, msgspec.structs.astuple(usage)[: len(_COUNTS)]))
+    reported = list(filter(None, msgspec.structs.astuple(usage)[:-1]))
     if not reported or 0 <= min(reported) <= max(reported) <= MAX_TOKENS:
         return usage
     counts = {name: getattr(usage, name) for name in _COUNTS}

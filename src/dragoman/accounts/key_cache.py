@@ -48,6 +48,8 @@ class ClientKeyCache:
         self._entries: Mapping[bytes, ClientKeyEntry] = {}
         self._by_id: Mapping[str, ClientKeyEntry] = {}
         self._generation = -1
+        #: Also True if all keys are revoked: revoking the last key must not open the gateway.
+        self.has_keys = False
         self._stamp: FileStamp = ()
         self._file = 0
         self._valid_until = 0.0
@@ -57,11 +59,6 @@ class ClientKeyCache:
         self._used_at = 0.0
         #: How often `expire` was called.
         self._expired = 0
-
-    @property
-    def has_keys(self) -> bool:
-        """Also True if all keys are revoked: revoking the last key must not open the gateway."""
-        return bool(self._entries)
 
     @property
     def is_stale(self) -> bool:
@@ -199,6 +196,6 @@ class ClientKeyCache:
             # Without keys the gateway would accept every caller.
             LOGGER.error("the new state file has no client keys; the old ones stay valid until a restart")
         elif entries is not None:
-            self._entries = entries
+            self._entries, self.has_keys = entries, bool(entries)
             self._by_id = {entry.caller.id: entry for entry in entries.values() if not entry.until}
         return True

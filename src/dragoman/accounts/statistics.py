@@ -57,16 +57,15 @@ class UsageKeyBound:
         return usage_key
 
 
-class Counts(msgspec.Struct, kw_only=True):
+class Counts(msgspec.Struct):
     """Counters of one row of the statistics. Subclasses have the counters as their fields."""
 
     def plus(self, other: Self) -> Self:
         """The sums of both."""
-        sums = map(add, msgspec.structs.astuple(self), msgspec.structs.astuple(other))
-        return type(self)(**dict(zip(self.__struct_fields__, sums, strict=True)))
+        return type(self)(*map(add, msgspec.structs.astuple(self), msgspec.structs.astuple(other)))
 
 
-class UsageCounts(Counts, kw_only=True):
+class UsageCounts(Counts):
     """One row of the statistics. `refused` counts requests that a limit of the gateway refused.
 
     `unpriced` counts requests of models without a known price: their cost is not part of `cost`.
@@ -155,4 +154,4 @@ async def _add_rows(transaction: Transaction, rows: Iterable[Row]) -> None:
 
 
 def _build_counts(numbers: Iterable[int]) -> UsageCounts:
-    return UsageCounts(**dict(zip(COUNT_NAMES, numbers, strict=True)))
+    return UsageCounts(*numbers)

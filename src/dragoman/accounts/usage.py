@@ -49,6 +49,13 @@ class ExchangeUsage:
     those at the time of `check_model`, not those at the start of the connection.
     """
 
+    #: The state of the limits per minute, for the response headers. `reserve` sets it.
+    rate_limits: tuple[RateLimitStatus, ...] = ()
+    #: The budgets of the key before this exchange. `reserve` sets them.
+    budgets: tuple[BudgetUse, ...] = ()
+    _reservation: Reservation | None = None
+    _is_refused = False
+
     def __init__(
         self, accounts: Accounts, caller: Caller, config: Config, prices: PriceList, body_size: int
     ) -> None:
@@ -58,12 +65,6 @@ class ExchangeUsage:
         self._prices = prices
         #: Prompt tokens. An estimate from the size of the body until the prompt is counted.
         self._prompt_tokens = body_size // BYTES_PER_TOKEN
-        self._reservation: Reservation | None = None
-        self._is_refused = False
-        #: The state of the limits per minute, for the response headers. `reserve` sets it.
-        self.rate_limits: tuple[RateLimitStatus, ...] = ()
-        #: The budgets of the key before this exchange. `reserve` sets them.
-        self.budgets: tuple[BudgetUse, ...] = ()
 
     @property
     def has_limits(self) -> bool:

@@ -5,8 +5,10 @@ unchanged, and the others are closed when the last exchange that may use them ha
 """
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from dragoman.accounts.estimates import PriceList
+from dragoman.config.agents import SessionLimits
 from dragoman.config.config import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.exchange.context_windows import find_certain_size
@@ -14,6 +16,7 @@ from dragoman.exchange.rule_functions import RuleFunctions
 from dragoman.gateway_tools.toolbox import Toolbox, build_toolbox
 from dragoman.prompts.rules import compile_prompts
 from dragoman.routing.choose import RouteChoice, choose
+from dragoman.routing.health import TargetKey
 from dragoman.routing.rules import compile_rules
 from dragoman.steps.selection import StepSelection
 from dragoman.telemetry.redaction import Redactor
@@ -22,6 +25,17 @@ from dragoman.upstream.port import EarlyUpstream, Upstream
 #: Choices by the model's name, and characters of such a name. Bounded, because clients choose the names.
 MAX_CHOICES = 1000
 MAX_NAME = 200
+
+
+class TargetsFacts(NamedTuple):
+    """What the configuration says about the targets of a request, in the order of trial."""
+
+    #: The bytes of a body that certainly fits into the window of every target.
+    certain_size: int
+    #: The provider of a target has several keys, of which a session keeps one.
+    has_several_keys: bool
+    #: Each target with the first key of its provider.
+    target_keys: tuple[TargetKey, ...]
 
 
 class ProviderHandle:
@@ -84,13 +98,17 @@ class ConfigSnapshot:
         self.entries = frozenset(path for when in conditions for path in when.path)
         #: A rule asks for roles, so that logs, metrics and statistics contain the role of every request.
         self.has_roles = any(rule.when.role for rule in config.rules)
+        #: Sessions have a limit, at least those of one route.
+        self.has_session_limits = config.session_limits != SessionLimits() or any(
+            route.session_limits for route in config.routes
+        )
         #: The number of keys of each provider.
         self.keys = {name: len(provider.keys) for name, provider in config.providers.items()}
         #: The number of exchanges that began with this snapshot and have not ended.
         self.open = 0
         self._is_released = False
         self._choices: dict[str, RouteChoice] = {}
-        self._certain_sizes: dict[tuple[TargetName, ...], int] = {}
+        self._facts: dict[tuple[TargetName, ...], TargetsFacts] = {}
         kept = earlier.handles if earlier else {}
         self.handles: Mapping[str, ProviderHandle] = {
             name: kept[name]
@@ -117,14 +135,18 @@ class ConfigSnapshot:
                 self._choices[model] = choice
         return choice
 
-    def find_certain_size(self, targets: tuple[TargetName, ...]) -> int:
-        """The bytes of a body that certainly fits into the window of every target."""
-        size = self._certain_sizes.get(targets)
-        if size is None:
-            if len(self._certain_sizes) >= MAX_CHOICES:
-                self._certain_sizes.clear()
-            size = self._certain_sizes[targets] = find_certain_size(self.config, targets)
-        return size
+    def find_facts(self, targets: tuple[TargetName, ...]) -> TargetsFacts:
+        """What the configuration says about these targets."""
+        facts = self._facts.get(targets)
+        if facts is None:
+            if len(self._facts) >= MAX_CHOICES:
+                self._facts.clear()
+            facts = self._facts[targets] = TargetsFacts(
+                find_certain_size(self.config, targets),
+                any(self.keys[target.provider] > 1 for target in targets),
+                tuple(TargetKey(target, 0) for target in targets),
+            )
+        return facts
 
     def release(self) -> list[ProviderHandle | Toolbox]:
         """Give up what snapshots share. Returns what no other snapshot uses: the caller closes it."""

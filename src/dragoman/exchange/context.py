@@ -1,5 +1,6 @@
 """`TrialContext`: what the trials and the calls of one exchange share."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from dragoman.accounts.keys import Caller
@@ -34,6 +35,8 @@ class TrialContext(NamedTuple):
     healer: RequestHealer
     builder: TargetRequestBuilder
     tools: ExchangeTools | None
+    #: The event loop's clock, by which every time of an exchange is measured.
+    timer: Callable[[], float]
     #: The request for each target, or the error that forbids to send it there.
     requests: dict[TargetName, TargetRequest | ClientProtocolError]
 

@@ -24,17 +24,11 @@ from dragoman.exchange.record import ExchangeRecord, build_outcome
 from dragoman.exchange.selection import (
     change_prompt,
     choose_targets,
-    needs_session,
     order_targets,
     select_fitting_targets,
 )
 from dragoman.exchange.sender import ResponseSender
-from dragoman.exchange.sessions import (
-    NO_SESSION_LIMITS,
-    check_session_limits,
-    count_session,
-    find_session_limits,
-)
+from dragoman.exchange.sessions import check_session_limits, count_session, find_session_limits
 from dragoman.exchange.tap import start_tap
 from dragoman.exchange.target_requests import TargetRequestBuilder
 from dragoman.exchange.tools import ExchangeTools
@@ -43,7 +37,6 @@ from dragoman.exchange.watchdog import Watchdog
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
 from dragoman.pipeline.own_answer import OwnAnswer
 from dragoman.pipeline.plan import RequestPlan
-from dragoman.pipeline.target_request import TargetRequest
 from dragoman.routing.balancing import find_failure_targets
 from dragoman.routing.choose import RouteChoice
 from dragoman.routing.health import TargetKey
@@ -57,6 +50,13 @@ CLOSING = Failure(
 
 class Exchange:
     """One client request and its reply. Call `run` once; then `record` is complete."""
+
+    _task: asyncio.Task[object] | None = None
+    _stop_reason: Failure | None = None
+    _is_abandoned = False
+    _is_settled = False
+    _trial: TargetTrial | HedgedTrials | None = None
+    _tools: ExchangeTools | None = None
 
     def __init__(
         self,
@@ -72,13 +72,10 @@ class Exchange:
         self._snapshot = gateway.snapshot
         self._plan = plan
         self._caller = caller
-        self._loop = asyncio.get_running_loop()
-        self._task: asyncio.Task[object] | None = None
-        self._stop_reason: Failure | None = None
-        self._is_abandoned = False
+        self._timer = asyncio.get_running_loop().time
         self.record = ExchangeRecord(plan.metadata, caller)
         self._watchdog = Watchdog(
-            self._loop.time(),
+            self._timer(),
             ping_every=self._snapshot.config.server.ping if plan.dialect.stream_writer.ping else 0.0,
             ping=self._ping,
             abandon=self._abandon_client,
@@ -88,15 +85,14 @@ class Exchange:
             gateway.accounts, caller, self._snapshot.config, self._snapshot.prices, len(plan.body)
         )
         self._healer = RequestHealer(self._snapshot.config, plan, gateway.learned, gateway.refused_seals)
-        self._is_settled = False
-        self._trial: TargetTrial | HedgedTrials | None = None
         self._choice = choice
-        self._tools: ExchangeTools | None = None
         if self._snapshot.toolbox is not None and choice is None:
             run_inner = partial(_run_inner, gateway, caller)
             self._tools = ExchangeTools(gateway, self._snapshot.toolbox, self.record, self._usage, run_inner)
         plan.histories = gateway.find_histories(caller)
-        self._requests = TargetRequestBuilder(plan, self._snapshot, self._healer, self.record, self._tools)
+        self._requests = TargetRequestBuilder(
+            plan, self._snapshot, self._healer, self.record, self._tools, self._timer
+        )
 
     @property
     def started(self) -> float:
@@ -137,18 +133,19 @@ class Exchange:
         self._gateway.watchdogs.remove(self._watchdog)
         self._watchdog.close()
         self._settle()
-        self._gateway.intervention_counts.add(self.record)
+        if self.record.interventions.is_governed:
+            self._gateway.intervention_counts.add(self.record)
         count_session(self._gateway.sessions, self.record)
         for observe in self._gateway.observers:
             observe(self.record)
 
     def _settle(self) -> None:
         """Complete the record with its usage: before the end of the reply is sent, or if none is sent."""
-        self.record.seconds = self._loop.time() - self._watchdog.started
+        record, watchdog = self.record, self._watchdog
+        record.seconds = self._timer() - watchdog.started
         if not self._is_settled:
             self._is_settled = True
-            outcome = build_outcome(self.record, self._watchdog.received)
-            self.record.used, self.record.cost = self._usage.settle(outcome)
+            record.used, record.cost = self._usage.settle(build_outcome(record, watchdog.received))
 
     async def _answer(self) -> None:
         """Choose the targets, reserve what the request may use, and call the targets.
@@ -164,39 +161,38 @@ class Exchange:
         has_key = self._caller is not ANONYMOUS
         if has_key:
             await self._usage.check_model(plan.model)
-        choice = await self._choose()
-        route = choice.route
-        record.route, record.has_alternatives = route.match, len(choice.targets) > 1
+        choice = self._choice
+        if choice is None:
+            choice = await self._choose_by_rules() if snapshot.rules else snapshot.choose(plan.model)
+        route, targets = choice.route, choice.targets
+        record.route, record.has_alternatives = route.match, len(targets) > 1
         start_tap(gateway.recorder, record, plan, route, self._sender)
         if choice.answer:
             return await self._answer_here(choice.answer)
         if snapshot.prompts:
             await run_by_size(plan.body, partial(change_prompt, gateway, snapshot, plan, record, choice))
-        session_limits = find_session_limits(snapshot.config, route)
-        if session_limits != NO_SESSION_LIMITS or (has_key and self._caller.limits.counts_sessions):
+        if snapshot.has_session_limits or (has_key and self._caller.limits.counts_sessions):
+            session_limits = find_session_limits(snapshot.config, route)
             await check_session_limits(session_limits, gateway.sessions, plan, record)
         self._healer.is_on = route.heal
         if not gateway.learned.is_loaded:
             await gateway.learned.load()
-        targets = choice.targets
-        if len(plan.body) > snapshot.find_certain_size(targets):
+        facts = snapshot.find_facts(targets)
+        if len(plan.body) > facts.certain_size:
             targets = await select_fitting_targets(snapshot.config, plan, choice)
-        session, now = 0, self._loop.time()
-        if needs_session(snapshot, route, targets):
+            facts = snapshot.find_facts(targets)
+        session, now = 0, self._timer()
+        if facts.has_several_keys or (route.order != "listed" and len(targets) > 1):
             target_keys, session = await order_targets(gateway, snapshot, plan, route, targets, now)
         else:
-            target_keys = gateway.health.order_targets(targets, snapshot.keys, session, now)
+            target_keys = gateway.health.sort_by_cooldown(facts.target_keys, now)
         context = self._build_context(choice, session)
         if has_key and self._usage.has_limits:
             await self._reserve(targets, target_keys[0].target, context)
         return await self._try_targets(target_keys, context)
 
-    async def _choose(self) -> RouteChoice:
+    async def _choose_by_rules(self) -> RouteChoice:
         """The targets of the request, by the rules and the model's name."""
-        if self._choice is not None:
-            return self._choice
-        if not self._snapshot.rules:
-            return self._snapshot.choose(self._plan.model)
         choice = await choose_targets(self._gateway, self._snapshot, self._plan, self.record)
         if choice.tag:
             # The client chose the target by a tag in its prompt, so its key must allow it.
@@ -217,6 +213,7 @@ class Exchange:
             healer=self._healer,
             builder=self._requests,
             tools=self._tools,
+            timer=self._timer,
             requests={},
         )
 
@@ -263,19 +260,30 @@ class Exchange:
             await asyncio.sleep(0)
             await context.find_request(target)
 
-    async def _try_targets(self, target_keys: list[TargetKey], context: TrialContext) -> None:
-        """Call the targets in order, each with its keys, until one answers. Raises if none does."""
+    async def _try_targets(self, left: Sequence[TargetKey], context: TrialContext) -> None:
+        """Call the targets in order, each with its keys, until one answers. Raises if none does.
+
+        With `hedge`, two of them may be called at once.
+        """
         errors: list[DragomanError] = []
-        left = target_keys
+        hedge = context.choice.route.hedge
         while left:
             target_key, *left = left
             target_request = await context.find_request(target_key.target)
             if isinstance(target_request, ClientProtocolError):
                 errors.append(target_request)
                 continue
-            failed = await self._try_target_key(target_key, target_request, left, context)
-            if not failed:
-                return
+            if hedge and (second_targets := list_second_targets(context, target_key, left)):
+                self._trial = hedged = HedgedTrials(context, second_targets)
+                failed = await hedged.run(target_key, target_request, left)
+                if not failed:
+                    return
+            else:
+                self._trial = trial = TargetTrial(context, target_key, left)
+                error = await trial.run(target_request)
+                if error is None:
+                    return
+                failed = {target_key: error}
             left = [each for each in left if each not in failed]
             for (target, _), error in failed.items():
                 provider = self._snapshot.handles[target.provider].provider
@@ -286,28 +294,12 @@ class Exchange:
                 left = self._list_failure_targets(stopping[0], context)
         raise choose_error(errors)
 
-    def _list_failure_targets(self, failure: Failure, context: TrialContext) -> list[TargetKey]:
+    def _list_failure_targets(self, failure: Failure, context: TrialContext) -> Sequence[TargetKey]:
         """The targets that the route has for a request that is too long or that a model refuses."""
         listed = find_failure_targets(failure, context.choice.route)
         targets = [target for target in listed if target not in context.requests]
         keys = self._snapshot.keys
-        return self._gateway.health.order_targets(targets, keys, context.session, self._loop.time())
-
-    async def _try_target_key(
-        self,
-        target_key: TargetKey,
-        target_request: TargetRequest,
-        left: list[TargetKey],
-        context: TrialContext,
-    ) -> dict[TargetKey, UpstreamFailed]:
-        """Call one target with one key, or two at once. Returns the errors; none after an answer."""
-        # Without `hedge` nothing of it is called: most routes have none.
-        if context.choice.route.hedge and (second_targets := list_second_targets(context, target_key, left)):
-            self._trial = hedged = HedgedTrials(context, second_targets)
-            return await hedged.run(target_key, target_request, left)
-        self._trial = trial = TargetTrial(context, target_key, left)
-        error = await trial.run(target_request)
-        return {} if error is None else {target_key: error}
+        return self._gateway.health.order_targets(targets, keys, context.session, self._timer())
 
     async def _refuse(self, failure: Failure) -> None:
         """No target answered: an error response, or the dialect's error event if the head is already sent."""

@@ -141,9 +141,7 @@ class InterventionCounts:
         self._counts: dict[str, Counter[str]] = {}
 
     def add(self, record: "ExchangeRecord") -> None:
-        """Count an exchange that has ended."""
-        if not record.interventions.is_governed:
-            return
+        """Count an exchange that has ended, if a target of it has governance."""
         if record.target is not None and record.tally is not None:
             counter = self._find_counter(str(record.target))
             counter["replies"] += 1

@@ -108,15 +108,23 @@ class ExchangeRecord:
         self.identity = metadata.identity
         self.caller = caller
         self.model = metadata.model
-        #: The client's own trace, if it has one.
-        self.traceparent = metadata.headers.get("traceparent", "")
-        self.tracestate = metadata.headers.get("tracestate", "")
+        #: Those of the client's request.
+        self._headers = metadata.headers
         #: The calls that have ended.
         self.attempts: list[AttemptRecord] = []
         #: The calls that upstreams answered besides the last one: earlier rounds, and slow calls.
         self.other_calls: list[OtherCall] = []
         #: What governance changed.
         self.interventions = InterventionLog()
+
+    @property
+    def traceparent(self) -> str:
+        """The client's own trace; empty if it has none."""
+        return self._headers.get("traceparent", "")
+
+    @property
+    def tracestate(self) -> str:
+        return self._headers.get("tracestate", "")
 
     @property
     def failure(self) -> Failure | None:

@@ -133,15 +133,6 @@ async def _select_fitting(
     return await run_by_size(plan.body, partial(find_fitting_targets, config, plan, targets))
 
 
-def needs_session(snapshot: ConfigSnapshot, route: Route, targets: Sequence[TargetName]) -> bool:
-    """Whether the order of the targets or of their keys depends on the session."""
-    if route.order != "listed" and len(targets) > 1:
-        return True
-    if len(targets) == 1:
-        return snapshot.keys[targets[0].provider] > 1
-    return any(snapshot.keys[target.provider] > 1 for target in targets)
-
-
 async def order_targets(
     gateway: Gateway,
     snapshot: ConfigSnapshot,
@@ -149,15 +140,14 @@ async def order_targets(
     route: Route,
     targets: Sequence[TargetName],
     now: float,
-) -> tuple[list[TargetKey], int]:
+) -> tuple[Sequence[TargetKey], int]:
     """The targets in the order of the route, each with its keys, and the number of the session.
 
-    Targets that cool down come last. The session is 0 if nothing needs it.
+    Targets that cool down come last. Called if the order of the targets or of their keys depends on the
+    session.
     """
-    is_balanced = route.order != "listed" and len(targets) > 1
-    has_several_keys = any(snapshot.keys[target.provider] > 1 for target in targets)
-    session = await run_by_size(plan.body, plan.hash_session) if has_several_keys or is_balanced else 0
-    if is_balanced:
+    session = await run_by_size(plan.body, plan.hash_session)
+    if route.order != "listed" and len(targets) > 1:
         tokens = (
             await run_by_size(plan.body, partial(_estimate_tokens, plan)) if route.order == "cheapest" else 0
         )

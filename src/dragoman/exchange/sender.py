@@ -14,7 +14,7 @@ from dragoman.accounts.limits import BudgetUse, RateLimitStatus, find_deciding_b
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.pings import WAITING_PING
 from dragoman.dialects.rate_limits import PARTS, BudgetStanding, RateLimitValue, write_rate_limits
-from dragoman.exchange.client import Client
+from dragoman.exchange.client import Client, DirectConnection
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.exchange.tap import ExchangeTap
 from dragoman.exchange.watchdog import Watchdog
@@ -93,7 +93,11 @@ class ResponseSender:
         self._settle = settle
         # Google's SDKs take a stream that ends well for complete, even if it contains an error.
         self._aborts_failed = dialect.http_api.must_abort_failed_stream(record.agent)
-        self.direct = client.direct
+
+    @property
+    def direct(self) -> DirectConnection | None:
+        """The connection for pieces of a stream that need not be waited for; None if there is none."""
+        return self._client.direct
 
     def set_limits(
         self, rate_limits: Sequence[RateLimitStatus], budgets: Sequence[BudgetUse], now: float
@@ -118,7 +122,6 @@ class ResponseSender:
     def tap_client(self, tap: ExchangeTap) -> None:
         """Let the tap see what is sent. Called before anything is sent, or not at all."""
         self._client = tap.wrap_client(self._client)
-        self.direct = self._client.direct
 
     async def send(self, output: Output) -> None:
         """Send a part of a stream."""
@@ -187,8 +190,9 @@ class ResponseSender:
         if self._is_ended:
             return
         self._watchdog.has_sent = True
-        if self.direct is not None:
-            self.direct.write(output)
+        direct = self.direct
+        if direct is not None:
+            direct.write(output)
         else:
             self._sending = asyncio.get_running_loop().create_task(self._send_after(self._sending, output))
 

@@ -25,8 +25,6 @@ from dragoman.exchange.record import ExchangeRecord
 from dragoman.hub.errors import DragomanError
 from dragoman.pipeline.plan import RequestPlan
 
-NO_SESSION_LIMITS = SessionLimits()
-
 
 def build_session_key(caller: Caller, identity: ClientIdentity) -> SessionKey | None:
     """The key of the session; None if the client names none."""

@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from dragoman.config.config import Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.exchange.config_snapshot import ConfigSnapshot
 from dragoman.exchange.healer import RequestHealer
@@ -15,7 +17,6 @@ from dragoman.exchange.record import ExchangeRecord
 from dragoman.exchange.tools import ExchangeTools
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.request import Effort, ReasoningSettings, Request
-from dragoman.pipeline.payload import PayloadRule
 from dragoman.pipeline.plan import RequestEdit, RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
 from dragoman.providers.profile import build_target_facts
@@ -35,13 +36,14 @@ class TargetRequestBuilder:
         healer: RequestHealer,
         record: ExchangeRecord,
         tools: ExchangeTools | None,
+        timer: Callable[[], float],
     ) -> None:
         self._plan = plan
         self._snapshot = snapshot
         self._healer = healer
         self._record = record
         self._tools = tools
-        self._timer = asyncio.get_running_loop().time
+        self._timer = timer
 
     async def build(self, target: TargetName, choice: RouteChoice) -> TargetRequest | ClientProtocolError:
         """The request for one target. A request that one target cannot take may suit the next."""
@@ -68,29 +70,28 @@ class TargetRequestBuilder:
     ) -> TargetRequest | ClientProtocolError:
         # The provider without the facts that refusals have proved.
         stated = self._snapshot.config.providers[target.provider]
-        governance = provider.find_governance(target.model, choice.route.governance)
-        steps = self._snapshot.steps.select(stated, target.model, choice.route)
-        build = partial(
-            self._build_edited,
-            model=target.model,
-            payload=choice.route.payload,
-            strict=choice.route.strict,
-            edit=self._build_edit(provider, target.model, choice.effort, steps),
-            steps=steps if steps and steps.changes_reply else None,
-        )
+        model, route = target.model, choice.route
+        governance = provider.find_governance(model, route.governance)
+        steps = self._snapshot.steps.select(stated, model, route)
+        # Most requests need none of these.
+        options: dict[str, Any] = {}
+        if choice.effort or steps is not None:
+            options["edit"] = self._build_edit(provider, model, choice.effort, steps)
+        if steps is not None and steps.changes_reply:
+            options["steps"] = steps
         if not governance.is_off:
             report = self._record.interventions.reporter(target, provider.wire_dialect)
-            build = partial(build, governance=governance, report=report, timer=self._timer)
+            options |= {"governance": governance, "report": report, "timer": self._timer}
         if self._tools is not None:
-            build = partial(build, tools=self._tools.find(target))
+            options["tools"] = self._tools.find(target)
         try:
-            return build(provider, refused_seals=refused_seals)
+            return self._build_edited(provider, model, route, refused_seals=refused_seals, **options)
         except ClientProtocolError as error:
             if provider is stated or not self._plan.is_unreadable:
                 return error
         # The server may accept what our reader does not, as it did before anything was learned.
         try:
-            return build(stated)
+            return self._build_edited(stated, model, route, **options)
         except ClientProtocolError as error:
             return error
 
@@ -104,14 +105,13 @@ class TargetRequestBuilder:
         facts = build_target_facts(provider.build_profile(model), self._plan.metadata.dialect)
         return lambda request: steps.change_request(set_it(request) if set_it else request, facts)
 
-    def _build_edited(
-        self, provider: Provider, model: str, payload: tuple[PayloadRule, ...], **options: Any
-    ) -> TargetRequest:
+    def _build_edited(self, provider: Provider, model: str, route: Route, **options: Any) -> TargetRequest:
         """Build the request, and apply the payload rules of the provider and of the route to it."""
-        target_request = self._plan.build_target_request(provider, model, **options)
-        rules = provider.find_payload(model, payload) if provider.payload or payload else ()
-        if rules:
-            target_request.apply_payload(rules)
+        target_request = self._plan.build_target_request(provider, model, strict=route.strict, **options)
+        if provider.payload or route.payload:
+            rules = provider.find_payload(model, route.payload)
+            if rules:
+                target_request.apply_payload(rules)
         return target_request
 
 

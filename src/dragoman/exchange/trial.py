@@ -52,7 +52,7 @@ class TargetTrial:
         self.target_key = target_key
         self._others = others
         self._race = race
-        self._loop = asyncio.get_running_loop()
+        self._timer = context.timer
         self.record = context.record.fork() if race else context.record
         self.watchdog = context.watchdog.fork() if race else context.watchdog
 
@@ -103,7 +103,7 @@ class TargetTrial:
             return
         self._has_lost = True
         self._context.record.add_slow_call(self.record, self.watchdog.received)
-        self._add_attempt(TOO_SLOW, self._loop.time())
+        self._add_attempt(TOO_SLOW, self._timer())
 
     async def _call(self, target_request: TargetRequest, credential: CallCredential) -> Failure | None:
         """Call the target once. Returns why the reply failed after its first content."""
@@ -111,7 +111,7 @@ class TargetTrial:
         context.record.tries += 1
         record.target, record.lane = self.target_key.target, target_request.lane
         record.losses, record.reply_losses = target_request.losses, target_request.reply_losses
-        self._began = self._loop.time()
+        self._began = self._timer()
         claim = partial(self._claim, self._race) if self._race else None
         self.call = call = UpstreamCall(
             context, self.target_key, target_request, credential, record, self.watchdog, claim
@@ -128,10 +128,10 @@ class TargetTrial:
         balancer.start_call(target)
         try:
             failure = await call.run()
-            balancer.keep_session(context.choice.route, context.session, target, self._loop.time())
+            balancer.keep_session(context.choice.route, context.session, target, self._timer())
         finally:
             # A target that lost is at least as slow as the time that it had.
-            slow = self._loop.time() - self._began if self._has_lost else 0.0
+            slow = self._timer() - self._began if self._has_lost else 0.0
             waited = self._began - self.watchdog.started
             balancer.end_call(target, slow or self.record.first_token_seconds - waited)
         return failure
@@ -175,7 +175,7 @@ class TargetTrial:
 
         `is_healed`: the request was at fault and is sent again, so the failure is none of the target's.
         """
-        health, now, target_key = self._context.gateway.health, self._loop.time(), self.target_key
+        health, now, target_key = self._context.gateway.health, self._timer(), self.target_key
         health.count_call(target_key.target, None if is_healed else failure)
         cools = False
         if failure is None:

@@ -67,14 +67,15 @@ class UpstreamCall:
         self._record = record
         self._tools = context.tools.find(target_key.target) if context.tools else None
         self._claim = claim
-        self._loop = asyncio.get_running_loop()
+        self._timer = context.timer
         #: Output before the first content: until that is there, another target can take over.
         self._held: list[Output] = []
 
     async def run(self) -> Failure | None:
         """Raises `UpstreamFailed` if no content was sent. Returns why the reply failed, if it did."""
         failure = await self._call(self._target_request.body)
-        self._claim_reply()
+        if self._claim is not None:
+            self._claim_reply(self._claim)
         self.has_answered_round = True
         while self._target_request.needs_next_round:
             if self._target_request.unanswered:
@@ -85,13 +86,21 @@ class UpstreamCall:
             self._tools.remember(self._target_request.ended_rounds)
         return failure
 
-    def _claim_reply(self) -> None:
-        """The target has answered: cancel the other call, if two targets are called at once."""
+    def _begin_output(self) -> list[Output]:
+        """No other target can take over: the first content has come. Returns the output of a stream so far."""
         if self._claim is not None:
-            self._record, self._watchdog = self._claim()
-            self._claim = None
-            if self._record.tap is not None:
-                self._record.tap.mark_answer(self._number)
+            self._claim_reply(self._claim)
+        self._record.mark_first_token(self._timer() - self._watchdog.started)
+        self._target_request.release()
+        held, self._held = self._held, []
+        return held
+
+    def _claim_reply(self, claim: Claim) -> None:
+        """The target has answered: cancel the other call, of two targets that are called at once."""
+        self._record, self._watchdog = claim()
+        self._claim = None
+        if self._record.tap is not None:
+            self._record.tap.mark_answer(self._number)
 
     async def _run_tools(self) -> None:
         """Run the gateway's own tools. If the client has calls of its own to run, the reply ends here."""
@@ -113,7 +122,7 @@ class UpstreamCall:
         output = reply.resume()
         if not output:
             return
-        output = join_output([*self._take_held(), output])
+        output = join_output([*self._begin_output(), output])
         if self._target_request.needs_next_round:
             await self._sender.send(output)
         else:
@@ -155,7 +164,7 @@ class UpstreamCall:
         preparation = None
         if self._target_request.lane == "translate":
             # It runs when the request is written, or while its connection opens.
-            preparation = self._loop.call_soon(self._target_request.prepare_reply)
+            preparation = asyncio.get_running_loop().call_soon(self._target_request.prepare_reply)
         reply = await self._handle.upstream.send(
             UpstreamRequest(
                 body=body,
@@ -173,7 +182,7 @@ class UpstreamCall:
             preparation.cancel()
         if tap is not None:
             reply = tap.wrap_reply(self._number, reply)
-        self._watchdog.watch_upstream(self._provider.timeouts, reply.close, self._loop.time())
+        self._watchdog.watch_upstream(self._provider.timeouts, reply.close, self._timer())
         try:
             self._note_head(reply)
             if reply.status >= 300:
@@ -211,20 +220,12 @@ class UpstreamCall:
         if self._target_request.needs_next_round and not reply.tally.has_content:
             await self._read_to_end(pieces)
             return None
-        output = join_output(self._take_held())
+        output = join_output(self._begin_output())
         if not reply.is_round_over:
             await self._sender.send(output)
             output = await self._send_rest(upstream, pieces, reply)
         await self._finish(output, reply, pieces)
         return self._record.broken
-
-    def _take_held(self) -> list[Output]:
-        """The output so far. Its first content has come, so no other target can take over."""
-        self._claim_reply()
-        held, self._held = self._held, []
-        self._record.mark_first_token(self._loop.time() - self._watchdog.started)
-        self._target_request.release()
-        return held
 
     def _tick(self) -> None:
         """Send calls that were held too long. The watchdog calls this while the upstream is silent."""
@@ -320,16 +321,15 @@ class UpstreamCall:
             if output:
                 await self._sender.send(output)
             return await self._read_to_end(pieces)
-        failure, passes_trailing = reply.tally.failure, reply.passes_trailing
+        failure = reply.tally.failure
         if failure is not None:
             self._record.broken = self._redact(failure)
-        if passes_trailing:
-            await self._sender.send(self._redact_if(failure, output))
-        else:
-            await self._sender.finish(self._redact_if(failure, output), failed=failure is not None)
-        if not passes_trailing:
+            output = self._credential.redactor.redact_output(output)
+        if not reply.passes_trailing:
+            await self._sender.finish(output, failed=failure is not None)
             return await self._read_to_end(pieces)
-        self._watchdog.end_soon(self._loop.time())
+        await self._sender.send(output)
+        self._watchdog.end_soon(self._timer())
         try:
             async for piece in pieces:
                 if more := reply.feed(piece):
@@ -340,7 +340,7 @@ class UpstreamCall:
 
     async def _read_to_end(self, pieces: AsyncIterator[bytes]) -> None:
         """Let the upstream end its reply, so that its connection can be reused."""
-        self._watchdog.end_soon(self._loop.time())
+        self._watchdog.end_soon(self._timer())
         try:
             async for _ in pieces:
                 pass
@@ -366,9 +366,7 @@ class UpstreamCall:
         return None
 
     async def _respond(self, whole: WholeReply) -> None:
-        self._claim_reply()
-        self._record.mark_first_token(self._loop.time() - self._watchdog.started)
-        self._target_request.release()
+        self._begin_output()
         await self._sender.respond(whole.build_body())
 
     async def _read_body(self, upstream: UpstreamReply, limit: int) -> bytes:

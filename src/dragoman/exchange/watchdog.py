@@ -91,8 +91,10 @@ class Watchdog:
         self._timeouts = self._close_reply = self.tick = None
 
     def close(self) -> None:
-        """Drop the callbacks: they keep the exchange alive in a reference cycle."""
-        self.unwatch_upstream()
+        """Drop the callbacks: they keep the exchange alive in a reference cycle.
+
+        Called after the end of each reply that it has watched.
+        """
         self.forks = ()
         self._ping = self._abandon = _do_nothing
 

@@ -5,6 +5,7 @@ defaults: a key in a table has priority.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -30,7 +31,7 @@ SWITCHES = ("DRAGOMAN_TOOL_ENHANCE", "RCC_TOOL_ENHANCE")
 _SWITCH_VALUES = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
-class Governance(msgspec.Struct, frozen=True, kw_only=True):
+class Governance(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The settings; `KEYS` describes each field."""
 
     tools: Mode = "live"
@@ -66,7 +67,7 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
             return self
         return msgspec.structs.replace(self, harvest=family if family in families() else AUTO)
 
-    @property
+    @cached_property
     def is_off(self) -> bool:
         """Whether requests and replies pass unchanged."""
         return (

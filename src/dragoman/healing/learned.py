@@ -93,12 +93,10 @@ class LearnedFacts:
         self._storage = storage
         self._clock = clock
         self._facts: dict[TargetName, dict[str, LearnedFact]] = {}
+        #: The file has been read, or cannot be.
+        self.is_loaded = False
         self._loading: asyncio.Task[None] | None = None
         self._writes: set[asyncio.Task[None]] = set()
-
-    @property
-    def is_loaded(self) -> bool:
-        return self._loading is not None and self._loading.done()
 
     async def load(self) -> None:
         """Read the file, once. Without a file there is nothing to read."""
@@ -178,13 +176,14 @@ class LearnedFacts:
             self._delete(oldest, list(self._facts[oldest]))
 
     async def _read_file(self) -> None:
-        if not self._storage.has_data:
-            return
+        facts: list[LearnedFact] = []
         try:
-            facts = await self._storage.read(read_learned_facts)
+            if self._storage.has_data:
+                facts = await self._storage.read(read_learned_facts)
         except ConfigError as error:
             LOGGER.error("the learned facts cannot be read: %s", error)
-            return
+        finally:
+            self.is_loaded = True
         for fact in facts:
             self._facts.setdefault(fact.target, {}).setdefault(fact.key, fact)
 

@@ -5,7 +5,7 @@ read at most once, and only if something in it must be known or changed.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from functools import partial
 
 import msgspec
 
@@ -45,7 +45,7 @@ _UNGOVERNED = Governance()
 RequestEdit = Callable[[Request], Request]
 
 
-class RequestMetadata(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class RequestMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """The metadata of a client's request: everything but the body, and what the gateway decided about it."""
 
     dialect: str
@@ -65,15 +65,15 @@ class RequestMetadata(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     with_seals: bool = False
     #: Members of the reply's object that the gateway decides, as JSON (Responses: id, store, …).
     reply_members: Mapping[str, bytes] = {}
+    #: The client's agent and session, made of the headers.
+    identity: ClientIdentity = ClientIdentity()
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "identity", identify_client(self.headers))
 
     @property
     def agent(self) -> str:
         return self.headers.get("user-agent", "")
-
-    @cached_property
-    def identity(self) -> ClientIdentity:
-        """The client's agent and session."""
-        return identify_client(self.headers)
 
 
 def _ignore(intervention: Intervention) -> None:

@@ -134,7 +134,7 @@ class TargetHealth:
 
     def order_targets(
         self, targets: Sequence[TargetName], keys: Mapping[str, int], session: int, now: float
-    ) -> list[TargetKey]:
+    ) -> Sequence[TargetKey]:
         """Each target with the index of each key of its provider. Those that cool down come last.
 
         `keys` is the number of keys of each provider. `session` selects the first key: a session keeps its
@@ -147,6 +147,10 @@ class TargetHealth:
                 target_keys.append(TargetKey(target, 0))
             else:
                 target_keys += [TargetKey(target, (session + turn) % count) for turn in range(count)]
+        return self.sort_by_cooldown(target_keys, now)
+
+    def sort_by_cooldown(self, target_keys: Sequence[TargetKey], now: float) -> Sequence[TargetKey]:
+        """The same order, but those that cool down come last."""
         if not self._cooldowns and not self._hints:
             return target_keys
         return sorted(target_keys, key=lambda each: self.is_cooling(each, now))

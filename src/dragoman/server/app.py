@@ -157,7 +157,8 @@ class App:
         """A WebSocket passes the same checks as an HTTP request, and a refusal is an HTTP response."""
         request = HttpRequest(scope, receive, refuse_over_http(send))
         try:
-            self._check_origin(request, await self._refresh_keys())
+            keys, server = await self._refresh_keys(), self.gateway.config.server
+            check_origin(request.headers, server, needs_key=keys.has_keys)
             await self.responses.serve_socket(request, send, lambda: self._authenticate_socket(request))
         except DragomanError as error:
             await self._refuse(request, error.failure)
@@ -166,28 +167,21 @@ class App:
         if request.endpoint is not None and request.endpoint.name == "peer":
             # A gateway calls by an address that no client uses, so its host is not one of `server.hosts`.
             return await self.peer_turns.handle(request)
-        keys = await self._refresh_keys()
-        self._check_origin(request, keys)
+        keys, server = await self._refresh_keys(), self.gateway.config.server
+        check_origin(request.headers, server, needs_key=keys.has_keys)
         endpoint = _require_endpoint(request)
         handle_own = self._own_handlers.get(endpoint.name)
         if handle_own is not None:
             return await handle_own(request)
-        caller = self._authenticate(request, keys)
+        caller = authenticate(request.headers, request.query, server, keys)
         has_state = dialect_named(endpoint.dialect).keeps_state
         handlers = self._state_handlers if has_state else self._handlers
         await handlers[endpoint.name](request, endpoint, caller)
 
-    def _check_origin(self, request: HttpRequest, keys: ClientKeyCache) -> None:
-        """Raise if the host name or the origin is unknown."""
-        check_origin(request.headers, self.gateway.config.server, needs_key=keys.has_keys)
-
-    def _authenticate(self, request: HttpRequest, keys: ClientKeyCache) -> Caller:
-        """Find the caller by these keys. Raises `InvalidKey` without a valid one."""
-        return authenticate(request.headers, request.query, self.gateway.config.server, keys)
-
     async def _authenticate_socket(self, request: HttpRequest) -> Caller:
         """Find the caller of a WebSocket or of one of its messages by the keys that are valid now."""
-        return self._authenticate(request, await self._refresh_keys())
+        keys = await self._refresh_keys()
+        return authenticate(request.headers, request.query, self.gateway.config.server, keys)
 
     async def _refresh_keys(self) -> ClientKeyCache:
         """The stored keys, read again if they are stale."""
@@ -259,7 +253,7 @@ class App:
         headers = dict(request.id_headers)
         failure = msgspec.structs.replace(failure, request_id=request.id)
         if request.endpoint is not None and failure.status == 405:
-            headers["allow"] = ", ".join(_list_methods(request.endpoint))
+            headers["allow"] = ", ".join(request.endpoint.methods)
         if failure.status == 426:
             # The client may continue with WebSocket frames, which are not HTTP.
             headers["connection"] = "close"
@@ -279,11 +273,6 @@ def _build_recorder(gateway: Gateway) -> Recorder | None:
     return recorder
 
 
-def _list_methods(endpoint: Endpoint) -> tuple[str, ...]:
-    """The HTTP methods of an endpoint. A turn's GET only opens a WebSocket."""
-    return ("POST",) if endpoint.name == "turn" else endpoint.methods
-
-
 def _require_endpoint(request: HttpRequest) -> Endpoint:
     """The endpoint of an HTTP request. Raises if there is none, or if it does not take the method."""
     endpoint = request.endpoint
@@ -294,9 +283,9 @@ def _require_endpoint(request: HttpRequest) -> Endpoint:
         # Codex tries a WebSocket first; with this status it uses plain HTTP at once.
         message = "no WebSocket can be opened by this request; send POST requests"
         raise _build_error("invalid_request", 426, message)
-    methods = _list_methods(endpoint)
-    if request.method not in methods:
-        raise _build_error("invalid_request", 405, f"this endpoint takes {', '.join(methods)}")
+    if request.method not in endpoint.methods:
+        methods = ", ".join(endpoint.methods)
+        raise _build_error("invalid_request", 405, f"this endpoint takes {methods}")
     return endpoint
 
 

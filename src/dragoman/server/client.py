@@ -55,13 +55,14 @@ class AsgiDirectConnection:
 class AsgiClient:
     """A client over ASGI. `send` returns the server's own awaitable: a coroutine around it is expensive."""
 
+    is_ended = False
+    _on_disconnect: Callable[[], None] | None = None
+
     def __init__(self, scope: Scope, send: Send, transport: Transport = SSE) -> None:
         self._send = send
         offered = (scope.get("extensions") or {}).get(EXTENSION)
         self._connection: ServerConnection | None = offered["connection"] if offered else None
         self.transport = transport
-        self.is_ended = False
-        self._on_disconnect: Callable[[], None] | None = None
 
     @property
     def direct(self) -> DirectConnection | None:

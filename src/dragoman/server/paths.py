@@ -18,6 +18,7 @@ class Endpoint(NamedTuple):
 
     name: str
     dialect: str
+    #: The methods of HTTP requests. A turn's GET, which only opens a WebSocket, is not one of them.
     methods: tuple[str, ...]
     model: str = ""
     #: The id of a stored response.
@@ -47,7 +48,7 @@ _SHARED = ("models", "model")
 def _build_table(names: tuple[str, ...]) -> list[tuple[re.Pattern[str], Endpoint]]:
     """All endpoints of these dialects and our own, in the order in which they are matched."""
     rows = [
-        (re.compile(pattern), Endpoint(endpoint, name, methods))
+        (re.compile(pattern), Endpoint(endpoint, name, POST if endpoint == "turn" else methods))
         for name in names
         for pattern, endpoint, methods in DIALECTS[name].http_api.endpoints
     ]
@@ -58,12 +59,13 @@ def _build_table(names: tuple[str, ...]) -> list[tuple[re.Pattern[str], Endpoint
 
 def find_endpoint(path: str) -> Endpoint | None:
     """The endpoint of a decoded path without its query."""
-    return _match_endpoint(path.rstrip("/") or "/", tuple(DIALECTS))
+    return _match_endpoint(path, tuple(DIALECTS))
 
 
 # Bounded, because clients choose the paths.
 @lru_cache(maxsize=64)
 def _match_endpoint(path: str, names: tuple[str, ...]) -> Endpoint | None:
+    path = path.rstrip("/") or "/"
     for pattern, endpoint in _build_table(names):
         found = pattern.fullmatch(path)
         if found:

@@ -1,7 +1,7 @@
 """`HttpRequest`: one HTTP request as ASGI gives it. Its body is received and decompressed within a limit."""
 
 import asyncio
-import secrets
+import os
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
@@ -42,25 +42,30 @@ class HttpRequest:
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self._raw_path: bytes = scope.get("raw_path") or b""
+        self._scope = scope
         self.endpoint = find_endpoint(self.path)
         self.headers = _read_headers(scope["headers"])
-        found = self.endpoint
-        #: The dialect of error responses.
-        self.dialect = find_client_dialect(found, self.headers) if found else find_error_dialect(self.path)
         self.query: str = scope["query_string"].decode("latin-1")
-        client = scope.get("client")
-        #: The client's address.
-        self.peer: str = client[0] if client else ""
-        self.entry: str = scope.get(ENTRY, "")
-        self.id = f"req_{secrets.token_hex(12)}"
+        self.id = "req_" + os.urandom(12).hex()
         self.receive = receive
         self.client = AsgiClient(scope, send)
 
     @property
+    def dialect(self) -> str:
+        """The dialect of error responses."""
+        endpoint = self.endpoint
+        return find_client_dialect(endpoint, self.headers) if endpoint else find_error_dialect(self.path)
+
+    @property
+    def peer(self) -> str:
+        """The client's address."""
+        client = self._scope.get("client")
+        return client[0] if client else ""
+
+    @property
     def raw_path(self) -> str:
         """The path as the client encoded it. An encoded `/` is part of a value, and not a separator."""
-        raw = self._raw_path.partition(b"?")[0].decode("latin-1")
+        raw: str = (self._scope.get("raw_path") or b"").partition(b"?")[0].decode("latin-1")
         # The path of an entry is removed from the decoded path only.
         return raw if unquote(raw) == self.path else quote(self.path)
 
@@ -100,7 +105,7 @@ class HttpRequest:
             model=endpoint.model,
             stream=is_stream,
             request_id=self.id,
-            entry=self.entry,
+            entry=self._scope.get(ENTRY, ""),
         )
 
     async def wait_for_disconnect(self) -> None:

@@ -21,8 +21,8 @@ class OpenExchanges:
     def __init__(self) -> None:
         self.is_closing = False
         self._open: set[Exchange] = set()
+        #: Set when the last exchange ends while a shutdown waits for it.
         self._idle = asyncio.Event()
-        self._idle.set()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -38,12 +38,11 @@ class OpenExchanges:
     async def run(self, exchange: Exchange) -> None:
         """Run an exchange to its end."""
         self._open.add(exchange)
-        self._idle.clear()
         try:
             await exchange.run()
         finally:
             self._open.discard(exchange)
-            if not self._open:
+            if self.is_closing and not self._open:
                 self._idle.set()
 
     async def run_for(self, request: HttpRequest, exchange: Exchange) -> None:
@@ -71,7 +70,9 @@ class OpenExchanges:
     async def _wait_until_idle(self, seconds: float) -> bool:
         try:
             async with asyncio.timeout(seconds):
-                await self._idle.wait()
+                while self._open:
+                    self._idle.clear()
+                    await self._idle.wait()
         except TimeoutError:
             return False
         return True
