@@ -87,7 +87,7 @@ class UpstreamCall:
         return failure
 
     def _begin_output(self) -> list[Output]:
-        """No other target can take over: the first content has come. Returns the output of a stream so far."""
+        """No other target can take over: the first content has come. Returns the stream's output so far."""
         if self._claim is not None:
             self._claim_reply(self._claim)
         self._record.mark_first_token(self._timer() - self._watchdog.started)
