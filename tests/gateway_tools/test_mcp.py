@@ -210,6 +210,84 @@ def test_a_server_that_ends_is_started_again(
     assert "the connection to the MCP server notes is lost" in caplog.text
 
 
+GROWING = """
+import json, sys
+
+grown = False
+for line in sys.stdin:
+    asked = json.loads(line)
+    match asked["method"]:
+        case "initialize":
+            version = asked["params"]["protocolVersion"]
+            info = {"name": "growing", "version": "1"}
+            can = {"tools": {"listChanged": True}}
+            result = {"protocolVersion": version, "capabilities": can, "serverInfo": info}
+        case "tools/list":
+            names = ["grow", "new"] if grown else ["grow"]
+            result = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
+        case "tools/call":
+            grown = True
+            if sys.argv[1:] == ["report"]:
+                changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+                print(json.dumps(changed), flush=True)
+            result = {"content": [{"type": "text", "text": "grown"}]}
+        case _ if "id" in asked:
+            error = {"code": -32601, "message": "unknown"}
+            print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}), flush=True)
+            continue
+        case _:
+            continue
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+@pytest.mark.parametrize("reports", [True, False])
+def test_tools_that_a_server_gets_later_are_offered(reports: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_servers, "LIST_SECONDS", SECONDS if reports else 0.0)
+    arguments = ("report",) if reports else ()
+    settings = McpServerSettings(command=(sys.executable, "-c", GROWING, *arguments))
+
+    async def work(tool: McpTool) -> None:
+        assert list_names(tool) == ["shop__grow"]
+        assert isinstance(await call(tool, "shop__grow"), ToolOutcome)
+        while list_names(tool) != ["shop__grow", "shop__new"]:
+            if not reports:
+                await tool.prepare()
+            await asyncio.sleep(0.01)
+        assert isinstance(await call(tool, "shop__new"), ToolOutcome)
+
+    use(work, shop=settings)
+
+
+def test_a_tool_that_was_found_runs_under_its_own_name() -> None:
+    """Models call what `find_tools` returned directly, though the request does not declare it."""
+
+    async def scenario() -> tuple[list[str], str, int]:
+        rounds: list[list[Text | ToolCall]] = [
+            [ToolCall(id="call_1abcdefgh", name="notes__lookup", arguments='{"key":"k"}')],
+            [ToolCall(id="call_2abcdefgh", name="notes__none", arguments="{}")],
+        ]
+        scripted = ScriptedUpstream(
+            *(script("openai_chat", events_of_round(n, each, Usage())) for n, each in enumerate(rounds))
+        )
+        bench = Bench({"up": scripted})
+        settings = ToolsSettings(mcp={"notes": stdio()}, search_above=2)
+        bench.gateway.snapshot.toolbox = toolbox = build_toolbox(Config(tools=settings))
+        assert toolbox is not None
+        try:
+            async with asyncio.timeout(SECONDS):
+                result = await bench.run_exchange(question("anthropic", tools=("Read",)))
+        finally:
+            await toolbox.close()
+        calls = [name for name, _ in read_essence("anthropic", result.client.body).calls]
+        return calls, str(texts_of_results(read_asked("openai_chat", scripted.calls[1]))), len(scripted.calls)
+
+    calls, results, count = asyncio.run(scenario())
+    # A name that no tool has is the client's matter.
+    assert (calls, count) == (["notes__none"], 2)
+    assert "The note k says" in results
+
+
 def test_an_error_answer_does_not_end_a_server() -> None:
     async def work(tool: McpTool) -> None:
         failed = await call(tool, "notes__lookup", wrong=1)

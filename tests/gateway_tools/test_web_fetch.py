@@ -258,6 +258,28 @@ def test_a_domain_is_not_found_in_other_parts_of_an_address(url: str) -> None:
     assert not hosted(SearchOptions(allowed_domains=("a.example",))).allows(url)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://evil.example./",
+        "http://a.EVIL.example../",
+        "http://evil。example/",
+        "http://xn--bcher-kva.example/",
+        "http://BÜCHER.example/x",
+        "http://some.example/docs",
+        "http://some.example/%64ocs/a",
+        "http://some.example//docs/a",
+        "http://some.example/./x/../docs/a",
+        "http://some.example./docs",
+    ],
+)
+def test_another_form_of_an_address_does_not_avoid_the_clients_lists(url: str) -> None:
+    blocked = SearchOptions(blocked_domains=("evil.example", "bücher.example", "some.example/docs/"))
+    assert not hosted(blocked).allows(url)
+    assert not hosted(SearchOptions(allowed_domains=("other.example",))).allows(url)
+    assert hosted(blocked).allows("http://some.example/other/docs")
+
+
 def test_the_clients_limit_on_pages_holds() -> None:
     async def scenario() -> None:
         async with serve({"/p": html_answer("here")}) as server:

@@ -1,6 +1,9 @@
 """Tools that a client expects its vendor to run, and that the gateway runs because the target does not."""
 
-from urllib.parse import urlsplit
+import posixpath
+import re
+from contextlib import suppress
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -34,6 +37,19 @@ def remove_hosted(request: Request, common_name: str) -> Request:
     return msgspec.structs.replace(request, tools=kept)
 
 
+def _write_host(host: str) -> str:
+    """A host in one form: a name server takes other forms for the same name."""
+    with suppress(UnicodeError):
+        host = host.encode("idna").decode()
+    return host.lower().rstrip(".")
+
+
+def _write_path(path: str) -> str:
+    """A path in one form: web servers take other forms for the same page."""
+    decoded = re.sub("/+", "/", "/" + unquote(path))
+    return posixpath.normpath(decoded).lower()
+
+
 class HostedUses:
     """The uses of a hosted tool in one reply: the client's options for it, and how many uses there were."""
 
@@ -55,12 +71,13 @@ class HostedUses:
             parts = urlsplit(url)
         except ValueError:
             return False
-        host = "." + (parts.hostname or "")
-        path = host + parts.path.lower()
+        host = "." + _write_host(parts.hostname or "")
+        path = host + _write_path(parts.path)
 
         def matches(domain: str) -> bool:
-            named = "." + domain.lower().removeprefix("*.").strip("/")
-            return path.startswith(named) if "/" in named else host.endswith(named)
+            name, _, part = domain.lower().removeprefix("*.").strip("/").partition("/")
+            named = "." + _write_host(name)
+            return path.startswith(named + _write_path(part)) if part else host.endswith(named)
 
         allowed, blocked = self.options.allowed_domains, self.options.blocked_domains
         return (not allowed or any(map(matches, allowed))) and not any(map(matches, blocked))

@@ -71,7 +71,9 @@ class McpTool(GatewayTool):
         if not functions or not _may_use_tools(request):
             return None
         if len(functions) > self._search_above:
-            return ToolOffer(functions=(_FIND_FUNCTION, _CALL_FUNCTION), context=functions)
+            return ToolOffer(
+                functions=(_FIND_FUNCTION, _CALL_FUNCTION), undeclared=tuple(functions), context=functions
+            )
         tools = tuple(_build_tool(name, each) for name, each in functions.items())
         return ToolOffer(functions=tools, context=functions)
 

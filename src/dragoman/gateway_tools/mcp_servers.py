@@ -24,9 +24,13 @@ LOGGER = logging.getLogger("dragoman")
 #: Seconds to connect and to list the tools; and from the beginning of a connection that failed to the next.
 CONNECT_SECONDS = 20.0
 RETRY_SECONDS = 60.0
+#: Seconds after which the tools are listed again at a request: some servers do not report changes.
+LIST_SECONDS = 60.0
 #: Seconds for a server to end.
 CLOSE_SECONDS = 5.0
 MAX_TOOLS = 1000
+#: The notification of a server whose tools have changed.
+LIST_CHANGED = "notifications/tools/list_changed"
 
 
 class McpFunction(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,9 +52,12 @@ class McpServer:
         self._task: asyncio.Task[None] | None = None
         #: When the last connection began, and whether it was never ready.
         self._began_at: float | None = None
+        self._listed_at = 0.0
         self._has_failed = False
         self._is_ready = asyncio.Event()
-        self._must_end = asyncio.Event()
+        #: Wakes the server's task: the connection must end, or the server has other tools now.
+        self._signal = asyncio.Event()
+        self._must_end = False
         self._is_closed = False
         #: The tools that the server has and the configuration selects.
         self.functions: tuple[McpFunction, ...] = ()
@@ -65,9 +72,11 @@ class McpServer:
             is_early = self._began_at is not None and loop.time() - self._began_at < RETRY_SECONDS
             if is_early or self._is_closed:
                 return
-            self._is_ready, self._must_end = asyncio.Event(), asyncio.Event()
+            self._is_ready, self._signal, self._must_end = asyncio.Event(), asyncio.Event(), False
             self._began_at = loop.time()
             self._task = loop.create_task(self._serve(), name=f"dragoman-mcp-{self.name}")
+        elif self._client is not None and loop.time() - self._listed_at > LIST_SECONDS:
+            self._signal.set()
         if not self._has_failed:
             await self._is_ready.wait()
 
@@ -79,13 +88,13 @@ class McpServer:
             result = await self._client.call_tool(name, arguments)
         except Exception as error:  # The SDK passes on those of its transports.
             if _is_lost(error):
-                self._must_end.set()
+                self._end()
             raise ToolFailed(f"the MCP server {self.name} failed: {str(error)[:300]}") from None
         return _read_result(result.model_dump(mode="json", by_alias=True))
 
     async def close(self) -> None:
         self._is_closed = True
-        self._must_end.set()
+        self._end()
         if self._task is not None:
             done, _ = await asyncio.wait((self._task,), timeout=CLOSE_SECONDS)
             if not done:
@@ -100,7 +109,7 @@ class McpServer:
                     self.functions = tuple(await self._list_functions(client))
                 self._client, self._has_failed = client, False
                 self._is_ready.set()
-                await self._must_end.wait()
+                await self._follow(client)
             if not self._is_closed:
                 LOGGER.warning("the connection to the MCP server %s is lost", self.name)
         except Exception as error:  # Whatever a server does, the gateway goes on without it.
@@ -110,6 +119,24 @@ class McpServer:
             self._client, self.functions = None, ()
             self._is_ready.set()
 
+    async def _follow(self, client: Any) -> None:
+        """List the tools again when the server says that they changed, until the connection must end."""
+        while not self._must_end:
+            await self._signal.wait()
+            self._signal.clear()
+            if not self._must_end:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    self.functions = tuple(await self._list_functions(client))
+
+    def _end(self) -> None:
+        self._must_end = True
+        self._signal.set()
+
+    async def _read_message(self, message: object) -> None:
+        """The SDK calls this for each message of the server that is no answer."""
+        if getattr(message, "method", "") == LIST_CHANGED:
+            self._signal.set()
+
     async def _open(self, stack: AsyncExitStack) -> Any:
         """The SDK's client for this server."""
         mcp, settings = import_module("mcp"), self._settings
@@ -118,14 +145,17 @@ class McpServer:
             program, *arguments = settings.command
             env = {name: value.reveal() for name, value in settings.env.items()}
             parameters = stdio.StdioServerParameters(command=program, args=arguments, env=env)
-            return mcp.Client(stdio.stdio_client(parameters, errlog=asyncio.subprocess.DEVNULL))
+            transport = stdio.stdio_client(parameters, errlog=asyncio.subprocess.DEVNULL)
+            return mcp.Client(transport, message_handler=self._read_message)
         http = import_module("mcp.client.streamable_http")
         headers = {name: value.reveal() for name, value in settings.headers.items()}
         client = import_module("mcp.shared._httpx_utils").create_mcp_http_client(headers=headers)
         await stack.enter_async_context(client)
-        return mcp.Client(http.streamable_http_client(settings.url, http_client=client))
+        transport = http.streamable_http_client(settings.url, http_client=client)
+        return mcp.Client(transport, message_handler=self._read_message)
 
     async def _list_functions(self, client: Any) -> list[McpFunction]:
+        self._listed_at = asyncio.get_running_loop().time()
         found: list[McpFunction] = []
         cursor = None
         while len(found) < MAX_TOOLS:
@@ -144,7 +174,7 @@ class McpServer:
             cursor = page.get("nextCursor")
             if not cursor:
                 break
-        return found
+        return found[:MAX_TOOLS]
 
 
 def _is_lost(error: Exception) -> bool:

@@ -81,6 +81,8 @@ class TargetTools:
         #: By the name in the client's request with the tools, and by the name that the target knows.
         self._offered: dict[str, OfferedFunction] = {}
         self._names: dict[str, str] = {}
+        #: Functions that are not in the request, by the name that a result gave the model.
+        self._undeclared: dict[str, OfferedFunction] = {}
         self._sources: list[Citation] = []
         #: How often the model was asked again, and how often it may be.
         self._asked_again = 0
@@ -98,6 +100,7 @@ class TargetTools:
         changed = self._memory.restore(self._conversation, request)
         functions: list[Tool] = []
         self._offered = {}
+        undeclared: dict[str, OfferedFunction] = {}
         for tool in self._tools:
             offer = _find_offer(tool, changed, target)
             if offer is None:
@@ -110,8 +113,15 @@ class TargetTools:
                     name = f"gateway_{name}"
                 self._offered[name] = OfferedFunction(tool, function.name, offer.context)
                 functions.append(replace(function, name=name))
+            undeclared.update((name, OfferedFunction(tool, name, offer.context)) for name in offer.undeclared)
         if not functions:
             return request
+        declared = {each.name for each in list_declared_tools(changed)}
+        self._undeclared = {
+            name: each
+            for name, each in undeclared.items()
+            if name not in declared and name not in self._offered
+        }
         choice = self._fit_choice(changed.tool_choice)
         return replace(changed, tools=(*changed.tools, *functions), tool_choice=choice)
 
@@ -129,7 +139,7 @@ class TargetTools:
         """The stages of the next round."""
         names = build_name_map(asked, target)
         self._names = {names.find("function", "", name)[1]: name for name in self._offered}
-        stages: list[Stage] = [GatewayCallStage(self._names, self._max_rounds)]
+        stages: list[Stage] = [GatewayCallStage({**self._undeclared, **self._names}, self._max_rounds)]
         return [CitationStage(self._sources), *stages] if self._sources else stages
 
     def remember(self, rounds: Sequence[Round]) -> None:
@@ -172,7 +182,8 @@ class TargetTools:
     async def _run_call(
         self, call: ToolCall, name: str, slots: asyncio.Semaphore, *, is_stopped: bool
     ) -> ToolOutcome:
-        offered = self._offered[self._names[call.name]]
+        known = self._names.get(call.name)
+        offered = self._offered[known] if known is not None else self._undeclared[call.name]
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:

@@ -24,6 +24,8 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
     functions: tuple[Tool, ...]
     #: The changed request, without the functions; None: nothing else changes.
     request: Request | None = None
+    #: Further names that the tool runs, if the model calls one: those that a result of it names.
+    undeclared: tuple[str, ...] = ()
     #: Anything that the runs for this request need.
     context: object = None
 
