@@ -10,16 +10,29 @@ from dragoman.config.config import Config
 from dragoman.config.load import load
 from dragoman.config.tools import ImageToolSettings, ToolsSettings
 from dragoman.dialects.registry import dialect_named
+from dragoman.gateway_tools.image import ImageTool
+from dragoman.gateway_tools.target_tools import MAX_PICTURE
+from dragoman.gateway_tools.tool import ToolOutcome
 from dragoman.gateway_tools.toolbox import build_toolbox
-from dragoman.hub.blocks import Text, ToolCall
+from dragoman.hub.blocks import Media, Text, ToolCall
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.usage import Usage
 from tests.cases.essence import read_essence
 from tests.exchange.clock import run
 from tests.exchange.fakes import Ask, Bench, ExchangeResult, ScriptedUpstream, ask, provider
-from tests.exchange.governing import script
+from tests.exchange.governing import question, script
 from tests.exchange.sample_replies import DIALECTS
-from tests.gateway_tools.running import check_history, events_of_round, read_asked, texts_of_results
+from tests.gateway_tools.running import (
+    NAME,
+    LookUp,
+    check_history,
+    events_of_round,
+    read_asked,
+    texts_of_results,
+    use_tools,
+)
+from tests.gateway_tools.test_rounds import OWN, answer_calls
+from tests.sse import collect_sse, explode_sse
 
 PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n picture").decode()
 SEEN = "A red circle."
@@ -157,3 +170,70 @@ def test_the_table_needs_a_target() -> None:
     ):
         with pytest.raises(ConfigError, match=expected):
             load(text + more, "dragoman.toml", {})
+
+
+class Camera(LookUp):
+    """A tool whose results hold a picture."""
+
+    returns_pictures = True
+
+    def __init__(self) -> None:
+        picture = Media(kind="image", media_type="image/png", data=PICTURE)
+        super().__init__(ToolOutcome(content=(Text(text="Here:"), picture)))
+
+
+@pytest.mark.rule("R77", "H46")
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_picture_that_another_tool_returns_becomes_a_reference(client: str, stream: bool) -> None:
+    rounds: list[list[ToolCall | Text]] = [
+        [ToolCall(id="call_0abcdefgh", name=NAME, arguments='{"query":"q"}')],
+        [look(1, image=1, question="What?")],
+        [Text(text="It is red.")],
+    ]
+    blind = ScriptedUpstream(
+        *(
+            script("openai_chat", events_of_round(n, each, Usage()), stream=stream)
+            for n, each in enumerate(rounds)
+        )
+    )
+    answer = events_of_round(9, [Text(text=SEEN)], Usage(input=7, output=3))
+    seeing = ScriptedUpstream(script("anthropic", answer, stream=False))
+    providers = [
+        msgspec.structs.replace(provider("up"), models={"*": {"images": False}}),
+        provider("eye", "anthropic"),
+    ]
+    image = ImageToolSettings(target="eye/seer")
+    bench = Bench({"up": blind, "eye": seeing}, providers)
+    use_tools(bench, image=ImageTool(image), camera=Camera())
+    asked = question(client, tools=(OWN,), stream=stream)
+    result = run(bench.run_exchange(asked))
+    body = result.client.body if stream else explode_sse(dialect_named(client), result.client.json())
+    assert read_essence(client, body).text == "It is red."
+    reference = "[Image #1: call look_at_image with image=1 to see it.]"
+    results = texts_of_results(read_asked("openai_chat", blind.calls[2]))
+    assert reference in str(results)
+    assert SEEN in str(results)
+    assert len(seeing.calls) == 1
+    # The next request begins with the same texts, and the same functions: the server's cache stays valid.
+    reply = collect_sse(dialect_named(client), body)
+    again = answer_calls(client, msgspec.json.decode(asked.body), reply)
+    run(bench.run_exchange(Ask(metadata=asked.metadata, body=msgspec.json.encode(again))))
+    before, after = (msgspec.json.decode(blind.calls[place].body) for place in (2, 3))
+    assert after["messages"][: len(before["messages"])] == before["messages"]
+    assert after["tools"] == before["tools"]
+
+
+def test_a_picture_that_is_too_large_is_left_out() -> None:
+    picture = Media(kind="image", media_type="image/png", data="A" * (MAX_PICTURE + 1))
+    tool = LookUp(ToolOutcome(content=(Text(text="Here:"), picture)))
+    rounds: list[list[ToolCall | Text]] = [
+        [ToolCall(id="call_0abcdefgh", name=NAME, arguments='{"query":"q"}')],
+        [Text(text="So.")],
+    ]
+    scripted = ScriptedUpstream(
+        *(script("openai_chat", events_of_round(n, each, Usage())) for n, each in enumerate(rounds))
+    )
+    bench = use_tools(Bench({"up": scripted}), tool=tool)
+    run(bench.run_exchange(question("anthropic", tools=(OWN,))))
+    assert "the picture is too large" in str(texts_of_results(read_asked("openai_chat", scripted.calls[1])))

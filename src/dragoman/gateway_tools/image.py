@@ -42,6 +42,36 @@ FUNCTION = build_function(
 )
 
 
+class Pictures:
+    """The pictures of one request in the order of their numbers. Results of tools may add further ones."""
+
+    def __init__(self) -> None:
+        self.found: list[Media] = []
+        self._numbers: dict[str, int] = {}
+
+    def refer(self, block: AnyBlock, message: Message) -> AnyBlock:
+        """The text that stands for a picture; another block as it is."""
+        if type(block) is not Media or block.kind != "image" or not (block.data or block.url):
+            return block
+        key = digest(block.data, block.url)
+        if key not in self._numbers:
+            self.found.append(_strip(block))
+            self._numbers[key] = len(self.found)
+        number = self._numbers[key]
+        title = f" ({block.title})" if block.title else ""
+        text = f"[Image #{number}{title}: call {FUNCTION.name} with image={number} to see it.]"
+        return Text(text=text, at=block.at, cache=block.cache)
+
+    def build_offer(self, request: Request | None = None) -> ToolOffer:
+        return ToolOffer(
+            functions=(FUNCTION,), request=request, edit_results=self._refer_results, context=self
+        )
+
+    def _refer_results(self, message: Message) -> Message:
+        request = Request(dialect="", model="", messages=(message,))
+        return edit_messages(request, self.refer).messages[0]
+
+
 class ImageTool(GatewayTool):
     """Replaces images by numbered texts for a model that sees none, and offers `look_at_image`.
 
@@ -55,28 +85,15 @@ class ImageTool(GatewayTool):
     def offer(self, request: Request, target: TargetFacts) -> ToolOffer | None:
         if target.images or Media not in find_block_kinds(request.messages):
             return None
-        numbers: dict[str, int] = {}
-        pictures: list[Media] = []
+        pictures = Pictures()
+        changed = edit_messages(request, pictures.refer)
+        return pictures.build_offer(changed) if pictures.found else None
 
-        def edit(block: AnyBlock, message: Message) -> AnyBlock:
-            if type(block) is not Media or block.kind != "image" or not (block.data or block.url):
-                return block
-            key = digest(block.data, block.url)
-            if key not in numbers:
-                numbers[key] = len(pictures) + 1
-                pictures.append(_strip(block))
-            number = numbers[key]
-            title = f" ({block.title})" if block.title else ""
-            text = f"[Image #{number}{title}: call {FUNCTION.name} with image={number} to see it.]"
-            return Text(text=text, at=block.at, cache=block.cache)
-
-        changed = edit_messages(request, edit)
-        if not pictures:
-            return None
-        return ToolOffer(functions=(FUNCTION,), request=changed, context=tuple(pictures))
+    def offer_for_results(self, target: TargetFacts) -> ToolOffer | None:
+        return None if target.images else Pictures().build_offer()
 
     async def run(self, run: ToolRun) -> ToolOutcome | str:
-        pictures = run.context if isinstance(run.context, tuple) else ()
+        pictures = run.context.found if isinstance(run.context, Pictures) else ()
         number = run.arguments.get("image")
         if type(number) is not int or not 1 <= number <= len(pictures):
             raise ToolFailed(f"the argument `image` must be a number from 1 to {len(pictures)}")

@@ -52,6 +52,8 @@ _WORD = re.compile(r"[a-z0-9]+")
 class McpTool(GatewayTool):
     """The tools of some servers. More than `search_above` are offered by a search."""
 
+    returns_pictures = True
+
     def __init__(self, servers: Mapping[str, McpServer], search_above: int) -> None:
         self._servers = servers
         self._search_above = search_above

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -20,7 +21,7 @@ from dragoman.gateway_tools.tool import (
 )
 from dragoman.hub.blocks import Citation, Media, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.ids import digest
-from dragoman.hub.request import Request, ToolChoice, list_declared_tools
+from dragoman.hub.request import Message, Request, ToolChoice, list_declared_tools
 from dragoman.hub.rounds import Round, WithheldCall
 from dragoman.hub.stage import Stage
 from dragoman.providers.profile import TargetFacts
@@ -30,6 +31,8 @@ replace = msgspec.structs.replace
 
 #: Runs of one round that go on at the same time.
 MAX_PARALLEL = 8
+#: Characters of a picture in base64. Vendors refuse a request with a larger one.
+MAX_PICTURE = 5 * 1024 * 1024
 SOURCES = "Sources. To cite one, write its number in brackets after the statement, such as [1]."
 LAST_CALL = "[The gateway runs no further calls in this reply: answer with what is known.]"
 
@@ -69,7 +72,8 @@ class TargetTools:
         ask_model: AskModel,
         has_budget: Callable[[], bool],
     ) -> None:
-        self._tools = tools
+        # Tools that return pictures come before those that ask whether there are any.
+        self._tools = sorted(tools, key=lambda tool: not tool.returns_pictures)
         self._settings = settings
         self._memory = memory
         self._owner = owner
@@ -83,6 +87,7 @@ class TargetTools:
         self._names: dict[str, str] = {}
         #: Functions that are not in the request, by the name that a result gave the model.
         self._undeclared: dict[str, OfferedFunction] = {}
+        self._edits: list[Callable[[Message], Message]] = []
         self._sources: list[Citation] = []
         #: How often the model was asked again, and how often it may be.
         self._asked_again = 0
@@ -99,31 +104,41 @@ class TargetTools:
         self._conversation, self._length = name_conversation(self._owner, request), len(request.messages)
         changed = self._memory.restore(self._conversation, request)
         functions: list[Tool] = []
-        self._offered = {}
-        undeclared: dict[str, OfferedFunction] = {}
+        self._offered, self._undeclared, self._edits = {}, {}, []
         for tool in self._tools:
-            offer = _find_offer(tool, changed, target)
-            if offer is None:
-                continue
-            changed = offer.request or changed
-            declared = {each.name for each in list_declared_tools(changed)}
-            for function in offer.functions:
-                name = function.name
-                while name in declared or name in self._offered:
-                    name = f"gateway_{name}"
-                self._offered[name] = OfferedFunction(tool, function.name, offer.context)
-                functions.append(replace(function, name=name))
-            undeclared.update((name, OfferedFunction(tool, name, offer.context)) for name in offer.undeclared)
+            offer = _find_offer(tool, partial(tool.offer, changed, target))
+            if offer is None and any(each.tool.returns_pictures for each in self._offered.values()):
+                offer = _find_offer(tool, partial(tool.offer_for_results, target))
+            if offer is not None:
+                changed = offer.request or changed
+                functions += self._add_offer(tool, offer, changed)
         if not functions:
             return request
-        declared = {each.name for each in list_declared_tools(changed)}
-        self._undeclared = {
-            name: each
-            for name, each in undeclared.items()
-            if name not in declared and name not in self._offered
-        }
         choice = self._fit_choice(changed.tool_choice)
         return replace(changed, tools=(*changed.tools, *functions), tool_choice=choice)
+
+    def _add_offer(self, tool: GatewayTool, offer: ToolOffer, request: Request) -> list[Tool]:
+        """Note what a tool offers. Returns its functions, under names that the request does not have."""
+        declared = {each.name for each in list_declared_tools(request)}
+        functions: list[Tool] = []
+        for function in offer.functions:
+            name = function.name
+            while name in declared or name in self._offered:
+                name = f"gateway_{name}"
+            self._offered[name] = OfferedFunction(tool, function.name, offer.context)
+            functions.append(replace(function, name=name))
+        for name in offer.undeclared:
+            if name not in declared and name not in self._offered:
+                self._undeclared[name] = OfferedFunction(tool, name, offer.context)
+        if offer.edit_results is not None:
+            self._edits.append(offer.edit_results)
+        return functions
+
+    def edit_results(self, message: Message) -> Message:
+        """A message with results, as the model of this request can read it."""
+        for edit in self._edits:
+            message = edit(message)
+        return message
 
     def _fit_choice(self, choice: ToolChoice | None) -> ToolChoice | None:
         """The client's choice; a list of allowed tools also has the functions, and a hosted tool is one."""
@@ -228,6 +243,8 @@ class TargetTools:
                 content.append(Text(text=kept if left >= 0 else f"{kept}\n[cut: the result is too long]"))
                 if left < 0:
                     break
+            elif len(block.data) > MAX_PICTURE:
+                content.append(Text(text="[left out: the picture is too large]"))
             else:
                 content.append(block)
         if self._asked_again >= self._max_rounds:
@@ -241,10 +258,10 @@ def is_leaving() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _find_offer(tool: GatewayTool, request: Request, target: TargetFacts) -> ToolOffer | None:
+def _find_offer(tool: GatewayTool, offer: Callable[[], ToolOffer | None]) -> ToolOffer | None:
     """What a tool offers. One of a third party that fails offers nothing, and the request goes on."""
     try:
-        return tool.offer(request, target)
+        return offer()
     except (Exception, SystemExit) as error:
         LOGGER.warning("the tool %s is left out: it failed (%s)", type(tool).__name__, type(error).__name__)
         return None

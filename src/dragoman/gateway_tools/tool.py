@@ -2,12 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from typing import ClassVar
 
 import msgspec
 
 from dragoman.hub.blocks import Citation, HostedCall, HostedResult, Media, Text, Tool
 from dragoman.hub.fold import Reply
-from dragoman.hub.request import Request
+from dragoman.hub.request import Message, Request
 from dragoman.providers.profile import TargetFacts
 
 #: Sends a request to the target of this name (`provider/model`) and returns its whole reply.
@@ -26,6 +27,9 @@ class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
     request: Request | None = None
     #: Further names that the tool runs, if the model calls one: those that a result of it names.
     undeclared: tuple[str, ...] = ()
+    #: Changes a message with results of the gateway's tools for the model, such as pictures that it cannot
+    #: see. A later request of the conversation has the unchanged results.
+    edit_results: Callable[[Message], Message] | None = None
     #: Anything that the runs for this request need.
     context: object = None
 
@@ -62,12 +66,19 @@ class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
 class GatewayTool(ABC):
     """A tool that the gateway runs itself. One object serves all requests, so it keeps no state of them."""
 
+    #: Whether results may hold pictures.
+    returns_pictures: ClassVar[bool] = False
+
     async def prepare(self) -> None:  # noqa: B027 (most tools need no preparation)
         """Called before `offer`, for instance to list the tools of a server. It must return fast."""
 
     @abstractmethod
     def offer(self, request: Request, target: TargetFacts) -> ToolOffer | None:
         """What the tool adds to a request for this target; None if it does not apply. Pure."""
+
+    def offer_for_results(self, target: TargetFacts) -> ToolOffer | None:
+        """What the tool adds to a request in which it does not apply, but whose tools may return pictures."""
+        return None
 
     @abstractmethod
     async def run(self, run: ToolRun) -> ToolOutcome | str:

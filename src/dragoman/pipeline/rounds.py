@@ -38,6 +38,10 @@ class RequestTools(Protocol):
         """The client's request with the tools that apply to it; the same object if there are none."""
         ...
 
+    def edit_results(self, message: Message) -> Message:
+        """A message with results of the tools, as the model of this request can read it."""
+        ...
+
     def build_stages(self, asked: Request, target: TargetFacts) -> list[Stage]:
         """The stages of one round, which withhold the calls of the tools. `asked`: what `apply` returned."""
         ...
@@ -168,6 +172,8 @@ class GovernanceRounds:
         # Servers may use an id of an earlier round again. The last message gets its media after its ids.
         request = fit_ids(request, self._facts, self._losses)
         *earlier, reply, results = request.messages
+        if self._tools is not None:
+            results = self._tools.edit_results(results)
         messages = [*self._apply((add_blank_reasoning,), reply), *self._apply(_RESULT_PASSES, results)]
         return _replace(request, messages=(*earlier, *messages))
 
