@@ -111,10 +111,8 @@ def test_a_real_claude_code_session_appears_live(tmp_path: Path) -> None:
             assert str(project) in await tab.run("document.querySelector('main').innerText")
             await show(tab, f"#/turn/{session}/1", "Reply: upstream → client")
             await tab.until("document.querySelector('main').innerText.includes('content_block_delta')")
-            text = await tab.run("document.querySelector('main').innerText")
-            assert "cat notes.txt > copy.txt" in text
-            assert "Copy the notes." in text
-            assert "x-anthropic-billing-header" in text
+            for text in ("cat notes.txt > copy.txt", "Copy the notes.", "x-anthropic-billing-header"):
+                await tab.until(f"document.querySelector('main').innerText.includes({text!r})")
 
     perform(work)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman import translate_request
 from dragoman.config.provider import TargetName
+from dragoman.records import reading
 from dragoman.records.cache import CacheReport, MissCause, diagnose_session
 from dragoman.records.prompts import find_break, list_parts
 from dragoman.records.taps import BodyTap
@@ -214,6 +215,15 @@ def test_a_side_request_between_two_turns_does_not_confuse_the_diagnosis(tmp_pat
     bodies = [ask(FIRST, system="s" * 99), side, ask(SECOND, system="s" * 99)]
     _, reports = diagnose(tmp_path, bodies, [(5000, 0), (50, 0), (5200, 4900)], [1.0, 2.0, 3.0])
     assert [(report.previous, report.cause) for report in reports] == [(0, "first"), (0, "short"), (1, "hit")]
+
+
+def test_a_session_with_many_turns_is_diagnosed_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MAX_ROWS", 2)
+    bodies = [ask([*FIRST, *[{"role": "user", "content": "x"}] * each], system="s" * 99) for each in range(5)]
+    _, reports = diagnose(tmp_path, bodies, [(5000, 4900)] * 5, [float(each) for each in range(5)])
+    assert [report.number for report in reports] == [1, 2, 3, 4, 5]
 
 
 def test_a_change_by_the_gateway_is_reported_in_the_status(

@@ -20,6 +20,7 @@ from dragoman.records.differences import compare, find_first_difference
 from dragoman.records.filters import FLAGS, NUMBER_FIELDS, TEXT_FIELDS, Condition, InvalidFilter, parse_filter
 from dragoman.records.reading import (
     RecordNotFound,
+    find_session_id,
     list_sessions,
     list_turns,
     read_raw,
@@ -27,7 +28,7 @@ from dragoman.records.reading import (
     read_turn,
     sum_turns,
 )
-from dragoman.records.store import COLUMNS, RECORDS_SCHEMA, insert_turn, open_records
+from dragoman.records.store import COLUMNS, RECORDS_SCHEMA, delete_turns, insert_turn, open_records
 from dragoman.records.stream_events import list_events
 from dragoman.storage.database import connect
 from tests.records.recorded_gateway import CLAUDE, RecordedGateway, ask
@@ -85,6 +86,23 @@ def test_a_session_is_found_by_a_unique_beginning(recorded: RecordedGateway) -> 
         recorded.read(read_session, "other%")
 
 
+def test_the_latest_session_is_the_one_that_ended_last_not_the_one_that_was_imported_last(
+    recorded: RecordedGateway,
+) -> None:
+    def import_earlier(connection: sqlite3.Connection) -> str:
+        file = io.BytesIO()
+        write_archive(connection, "session-1", file)
+        file.seek(0)
+        read_archive(connection, file, "copy")
+        connection.execute("UPDATE turns SET started = started - 60 WHERE session = 'copy'")
+        latest = find_session_id(connection, "last")
+        copies = connection.execute("SELECT id FROM turns WHERE session = 'copy'").fetchall()
+        delete_turns(connection, [row[0] for row in copies])
+        return latest
+
+    assert recorded.read(import_earlier) == "session-2"
+
+
 @pytest.mark.parametrize(
     ("text", "turns"),
     [
@@ -115,6 +133,8 @@ def test_a_filter_selects_turns(text: str, turns: int, recorded: RecordedGateway
     ("text", "message"),
     [
         ("cost>", "expected a value"),
+        ('failed "codex', "a quote has no end, at '\"codex'"),
+        ('agent:"codex', "a quote has no end"),
         ("failed agent:", "expected a value"),
         ("colour:red", "there is no field colour"),
         ("cost>much", "cost is a number"),

@@ -1,10 +1,8 @@
 """`dragoman prompts try`: shows what the prompt rules make of recorded requests."""
 
 import os
-import sqlite3
-import time
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
 
 import click
 import msgspec
@@ -15,9 +13,7 @@ from dragoman.cli.records import complete_sessions, use_records
 from dragoman.cli.replay import format_differences
 from dragoman.config.find import find_config
 from dragoman.hub.errors import ConfigError
-from dragoman.records.filters import Condition
-from dragoman.records.preview import PromptPreview, preview_prompts
-from dragoman.records.reading import find_session_id, list_turns, read_raw, read_turn
+from dragoman.records.preview import PromptPreview, preview_session, preview_turn
 
 
 @click.group()
@@ -46,28 +42,19 @@ def try_(session: str, number: int | None, path: str | None, as_json: bool) -> N
         raise ConfigError(
             "the configuration has no [[prompts]]", hint="`dragoman config keys prompts` lists their keys"
         )
-    turns = use_records(path, lambda connection: _read_turns(connection, session, number))
-    found = preview_prompts(config, turns, time.time)
+    if number is None:
+        found = use_records(path, partial(preview_session, session=session, config=config))
+    else:
+        turn = partial(preview_turn, session=session, number=number, config=config)
+        found = [use_records(path, turn)]
+    if not found:
+        raise ConfigError("no contents are recorded there", hint='set record = "bodies" in [records]')
     if as_json:
         click.echo(format_json(msgspec.to_builtins(found)))
     else:
         click.echo("\n".join(format_previews(found)))
     if any(each.broken for each in found):
         raise SystemExit(1)
-
-
-def _read_turns(
-    connection: sqlite3.Connection, session: str, number: int | None
-) -> list[tuple[dict[str, Any], bytes]]:
-    session = find_session_id(connection, session)
-    found = []
-    for row in list_turns(connection, Condition("session = ?", (session,))):
-        body = read_raw(connection, row["id"], "client_request")
-        if body is not None and number in (None, row["number"]):
-            found.append((read_turn(connection, session, row["number"]), body))
-    if not found:
-        raise ConfigError("no contents are recorded there", hint='set record = "bodies" in [records]')
-    return found
 
 
 def format_previews(previews: list[PromptPreview]) -> Iterator[str]:

@@ -164,7 +164,7 @@ def _read_session(
     connection: sqlite3.Connection, session: str
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     found = reading.read_session(connection, session)
-    return found, reading.list_turns(connection, Condition("session = ?", (found["session"],)))
+    return found, list(reading.iterate_turns(connection, Condition("session = ?", (found["session"],))))
 
 
 def _read_bytes(connection: sqlite3.Connection, session: str, number: int, part: str) -> bytes:

@@ -6,7 +6,7 @@ went upstream. The client's own prompts decide whether the agent or the gateway 
 
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -16,7 +16,7 @@ from dragoman.config.provider import TargetName
 from dragoman.hub.usage import Usage
 from dragoman.records.filters import Condition
 from dragoman.records.prompts import PromptBreak, PromptPart, find_break, list_changed_settings, list_parts
-from dragoman.records.reading import find_session_id, list_turns, read_raw
+from dragoman.records.reading import find_session_id, iterate_turns, read_raw
 from dragoman.records.store import Row
 
 #: Earlier turns with which a turn is compared. An agent sends others between two turns of a conversation.
@@ -73,7 +73,7 @@ def diagnose_session(
 ) -> list[CacheReport]:
     """A report for each turn whose contents are recorded, in the order of the turns."""
     session = find_session_id(connection, session)
-    rows = list_turns(connection, Condition("session = ? AND level = 'bodies'", (session,)))
+    rows = iterate_turns(connection, Condition("session = ? AND level = 'bodies'", (session,)))
     return list(_diagnose(connection, rows, prices))
 
 
@@ -83,12 +83,12 @@ def diagnose_turn(connection: sqlite3.Connection, session: str, number: int) -> 
     condition = Condition(
         "session = ? AND level = 'bodies' AND number BETWEEN ? AND ?", (session, low, number)
     )
-    reports = list(_diagnose(connection, list_turns(connection, condition), None))
+    reports = list(_diagnose(connection, iterate_turns(connection, condition), None))
     return reports[-1] if reports and reports[-1].number == number else None
 
 
 def _diagnose(
-    connection: sqlite3.Connection, rows: list[Row], prices: PriceList | None
+    connection: sqlite3.Connection, rows: Iterable[Row], prices: PriceList | None
 ) -> Iterator[CacheReport]:
     earlier: list[_Prompt] = []
     for row in rows:

@@ -55,8 +55,8 @@ _FIELDS = frozenset((*TEXT_FIELDS, *NUMBER_FIELDS))
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<open>\()|(?P<close>\))|(?P<minus>-(?=\S))
-    |(?P<field>[a-z_]+)(?P<operator>:|>=|<=|>|<|=)(?:"(?P<quoted>[^"]*)"|(?P<value>[^\s()]+))
-    |"(?P<phrase>[^"]*)"|(?P<word>[^\s()]+))""",
+    |(?P<field>[a-z_]+)(?P<operator>:|>=|<=|>|<|=)(?:"(?P<quoted>[^"]*)"|(?P<value>[^\s()"]+))
+    |"(?P<phrase>[^"]*)"|(?P<word>[^\s()"]+))""",
     re.VERBOSE,
 )
 

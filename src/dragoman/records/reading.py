@@ -5,7 +5,7 @@ describes them.
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -82,7 +82,9 @@ def read_session(connection: sqlite3.Connection, session: str) -> Row:
 def find_session_id(connection: sqlite3.Connection, session: str) -> str:
     """The id of a session, given by itself or by a unique beginning; `last` is the latest session."""
     if session == "last":
-        rows = connection.execute("SELECT session FROM turns ORDER BY id DESC LIMIT 1").fetchall()
+        # An imported session has later ids than those that are going on.
+        latest = "SELECT session FROM turns ORDER BY ROUND(started + seconds, 3) DESC, id DESC LIMIT 1"
+        rows = connection.execute(latest).fetchall()
     else:
         rows = connection.execute("SELECT 1 FROM turns WHERE session = ? LIMIT 1", (session,)).fetchall()
         if rows:
@@ -113,6 +115,14 @@ def list_turns(
         ORDER BY id {order} LIMIT ?
     """  # noqa: S608 (own names and conditions with parameters)
     return _select(connection, query, (*condition.values, after, after, max(0, min(limit, MAX_ROWS))))
+
+
+def iterate_turns(connection: sqlite3.Connection, condition: Condition) -> Iterator[Row]:
+    """All turns for which the condition holds, in the order of their ends."""
+    after = 0
+    while rows := list_turns(connection, condition, after=after):
+        after = rows[-1]["id"]
+        yield from rows
 
 
 def read_turn(connection: sqlite3.Connection, session: str, number: int) -> Row:

@@ -15,7 +15,7 @@ import msgspec
 from dragoman.records.differences import Difference, compare
 from dragoman.records.filters import Condition
 from dragoman.records.prompts import PromptPart, find_break, list_parts
-from dragoman.records.reading import find_session_id, list_turns, read_raw, read_turn
+from dragoman.records.reading import find_session_id, iterate_turns, read_raw, read_turn
 from dragoman.records.redaction import redact_content
 
 #: Members that name a session, a device or a request; they are not part of the conversation.
@@ -126,28 +126,23 @@ def load_session(connection: sqlite3.Connection, session: str) -> list[RecordedT
     """The turns of a session that have contents, in their order."""
     session = find_session_id(connection, session)
     turns: list[RecordedTurn] = []
-    after = 0
-    while rows := list_turns(connection, Condition("session = ?", (session,)), after=after):
-        after = rows[-1]["id"]
-        for row in rows:
-            body, reply = (
-                read_raw(connection, row["id"], part) for part in ("client_request", "client_reply")
+    for row in iterate_turns(connection, Condition("session = ?", (session,))):
+        body, reply = (read_raw(connection, row["id"], part) for part in ("client_request", "client_reply"))
+        if body is None or reply is None:
+            continue
+        request = normalise_request(body)
+        turns.append(
+            RecordedTurn(
+                number=row["number"],
+                client=row["client"],
+                sub_agent=row["sub_agent"],
+                request=request,
+                fingerprint=build_fingerprint(request),
+                status=row["status"],
+                headers=read_turn(connection, session, row["number"])["reply_headers"],
+                reply=reply,
             )
-            if body is None or reply is None:
-                continue
-            request = normalise_request(body)
-            turns.append(
-                RecordedTurn(
-                    number=row["number"],
-                    client=row["client"],
-                    sub_agent=row["sub_agent"],
-                    request=request,
-                    fingerprint=build_fingerprint(request),
-                    status=row["status"],
-                    headers=read_turn(connection, session, row["number"])["reply_headers"],
-                    reply=reply,
-                )
-            )
+        )
     return turns
 
 

@@ -18,7 +18,7 @@ from dragoman.records.cache import diagnose_session
 from dragoman.records.changes import explain_changes
 from dragoman.records.comparison import find_divergence, pair_turns
 from dragoman.records.filters import Condition, parse_filter
-from dragoman.records.preview import preview_prompts
+from dragoman.records.preview import preview_turn
 from dragoman.records.reading import (
     GROUPS,
     MAX_INTEGER,
@@ -161,16 +161,9 @@ async def _get_changes(request: AdminRequest) -> object:
 async def _get_preview(request: AdminRequest) -> object:
     """What the prompt rules of the present configuration make of a recorded request."""
     session, number = _read_turn_path(request)
-    config, clock = request.state.gateway.config, request.state.gateway.clock
-
-    def read(connection: sqlite3.Connection) -> object:
-        turn = read_turn(connection, session, number)
-        body = read_raw(connection, turn["id"], "client_request")
-        if body is None:
-            raise RecordNotFound(f"turn {number} has no contents")
-        return msgspec.to_builtins(preview_prompts(config, [(turn, body)], clock)[0])
-
-    return await query_records(request, read)
+    config = request.state.gateway.config
+    work = partial(preview_turn, session=session, number=number, config=config)
+    return msgspec.to_builtins(await query_records(request, work))
 
 
 async def _get_cache(request: AdminRequest) -> object:
