@@ -140,6 +140,93 @@ def test_options_become_payload_rules() -> None:
     assert rule.set == {"provider": {"only": ["moonshotai/fp8"]}}
 
 
+def imported_with(variables: dict[str, str], config: dict[str, object]) -> ConfigDraft:
+    return import_ccr(msgspec.json.encode(config).decode(), "config.json", variables)
+
+
+def test_variables_in_addresses_and_numbers_are_filled_in() -> None:
+    config: dict[str, object] = {
+        "PORT": "$PORT",
+        "API_TIMEOUT_MS": "${WAIT}000",
+        "Providers": [{"name": "one", "api_base_url": "${BASE}/v1/chat/completions", "api_key": "$KEY"}],
+    }
+    variables = {"PORT": "4000", "WAIT": "60", "BASE": "https://llm.example", "KEY": "sk-never-written"}
+    draft = imported_with(variables, config)
+    provider = loaded(draft).providers["one"]
+    assert (provider.base_url, provider.timeouts.total) == ("https://llm.example/v1", 60.0)
+    assert loaded(draft).server.port == 4000
+    assert "sk-never-written" not in draft.build_text("a test")
+    report = noted(imported_with({}, config))
+    for name in ("PORT", "BASE"):
+        assert f"{name} is not set: `export {name}=…`, then import again" in report
+
+
+def test_two_providers_never_share_a_name() -> None:
+    draft = imported(
+        {
+            "Providers": [
+                provider("a b"),
+                provider("a-b"),
+                {**provider("two"), "api_key": "x"},
+                provider("two"),
+            ],
+            "Router": {"default": "a-b,m", "think": "a b,m"},
+        }
+    )
+    assert list(draft.providers) == ["a-b", "a-b-2", "two"]
+    assert (draft.routes["*"], draft.rules[-1]["target"]) == (["a-b-2/m"], "a-b/m")
+    assert "Providers[1] (a-b): its name is 'a-b-2' here" in noted(draft)
+    assert "Providers[3] (two): it replaces the provider above that has the same name" in noted(draft)
+    assert "api_key" not in draft.providers["two"]
+
+
+@pytest.mark.parametrize(
+    ("config", "note"),
+    [
+        ({"PORT": "many"}, "PORT: left out: expected a number"),
+        (
+            {"API_TIMEOUT_MS": "long", "Providers": [{"name": "x", "api_base_url": "http://x/v1"}]},
+            "API_TIMEOUT_MS",
+        ),
+        ({"Providers": ["text"]}, "Providers[0]: left out: it is no provider"),
+        ({"Router": {"default": "x"}}, "Router.default: left out: expected provider,model"),
+        (
+            {"Providers": [{"name": "x", "api_base_url": "http://x/v1", "tokenizer": {}}]},
+            "left out: tokenizer",
+        ),
+        (
+            {"Providers": [{"name": "x", "api_base_url": "http://x/v1", "transformer": {"use": [3]}}]},
+            "Providers[0].transformer: left out: what is no list of transformers",
+        ),
+        (
+            {"Providers": [{"name": "x", "api_base_url": "http://x/v1", "transformer": {"m": "tooluse"}}]},
+            "Providers[0].transformer.m: left out",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_noted(config: dict[str, object], note: str) -> None:
+    assert note in noted(imported(config))
+
+
+def test_a_threshold_that_is_no_number_is_noted() -> None:
+    router = {"longContext": "one,m", "longContextThreshold": "many"}
+    draft = imported({"Providers": [provider("one")], "Router": router})
+    assert "Router.longContextThreshold: left out: expected a number" in noted(draft)
+    assert draft.rules[0]["when"] == {"tokens_over": 60_000}
+
+
+def test_the_options_of_sampling_replace_those_of_the_client() -> None:
+    draft = use(["sampling", {"temperature": 0.1, "top_k": 5, "max_tokens": "900"}])
+    one = loaded(draft).providers["one"]
+    assert [rule.set for rule in one.payload] == [{"temperature": 0.1, "top_k": 5}]
+    assert one.build_profile("m").facts.max_output_tokens == 900
+
+
+def test_the_limit_of_deepseek_holds_at_other_addresses() -> None:
+    assert loaded(use("deepseek")).providers["one"].build_profile("m").facts.max_output_tokens == 8192
+    assert CONFIG.providers["deepseek"].build_profile("deepseek-chat").facts.max_output_tokens != 8192
+
+
 def use(*transformers: object) -> ConfigDraft:
     """The draft of a provider whose model `m` has these transformers."""
     return imported({"Providers": [{**provider("one"), "transformer": {"m": {"use": list(transformers)}}}]})

@@ -48,7 +48,7 @@ def ccr(file: str, output: str | None, force: bool) -> None:
     """
     path = Path(file) if file else _find_ccr_file()
     text = _read_ccr_database(path) if path.suffix == ".sqlite" else _read_text(str(path))
-    _write(import_ccr(text, str(path)), "claude-code-router", output, force=force)
+    _write(import_ccr(text, str(path), os.environ), "claude-code-router", output, force=force)
 
 
 def _find_ccr_file() -> Path:

@@ -4,6 +4,7 @@ Its routes choose by the content of a request, so they become rules; the default
 """
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -15,7 +16,9 @@ from dragoman.importing.draft import (
     ConfigDraft,
     Table,
     build_provider_name,
+    fill_in_variables,
     find_variable,
+    find_variables,
     is_local,
     read_number,
     read_table,
@@ -48,9 +51,10 @@ _NOT_CONVERTED = {
     "LOG_LEVEL": _ONE_LINE,
     "NON_INTERACTIVE_MODE": "dragoman never asks questions while it serves",
     "CLAUDE_PATH": "`dragoman run claude` finds the program on PATH",
-    "StatusLine": "there is no status line; use `dragoman status`",
+    "StatusLine": "`dragoman statusline` is a status line of Claude Code",
     "CUSTOM_ROUTER_PATH": "write it anew as the Python function of a rule",
-    "REWRITE_SYSTEM_PROMPT": "dragoman does not rewrite system prompts",
+    "REWRITE_SYSTEM_PROMPT": "write it anew as a prompt rule: `dragoman docs prompts` shows how",
+    "forceUseImageAgent": "[tools.image] does this: set its `target` to the model that sees pictures",
     "transformers": _NO_TRANSFORMERS,
     "Transformers": _NO_TRANSFORMERS,
 }
@@ -64,13 +68,18 @@ _SCENARIOS: dict[str, Table] = {
     "think": {"thinking": True},
 }
 _AFTER_TAG = "background"
+#: Keys of a provider that are converted, or that nothing needs: every model of a provider can be used.
+_PROVIDER_KEYS = frozenset({"name", "api_base_url", "baseUrl", "api_key", "models", "transformer"})
 #: The keys of a profile of version 3 with the model of a route.
 _PROFILE_MODELS = {"default": ("model", "sonnetModel", "opusModel"), "background": ("haikuModel",)}
 
 
-def import_ccr(text: str, path: str) -> ConfigDraft:
-    """Convert the text of a `config.json`. `path` is used in error messages."""
-    return CcrImport(_read_json(text, path)).draft
+def import_ccr(text: str, path: str, variables: Mapping[str, str] | None = None) -> ConfigDraft:
+    """Convert the text of a `config.json`. `path` is used in error messages.
+
+    `variables` is the environment: it resolves addresses and numbers that the file reads from variables.
+    """
+    return CcrImport(_read_json(text, path), variables or {}).draft
 
 
 def _read_json(text: str, path: str) -> Table:
@@ -86,14 +95,19 @@ def _read_json(text: str, path: str) -> Table:
 class CcrImport:
     """Converts one configuration into `draft`, at construction."""
 
-    def __init__(self, config: Table) -> None:
+    def __init__(self, config: Table, variables: Mapping[str, str]) -> None:
         self.draft = ConfigDraft()
         self._config = config
+        self._variables = variables
         #: Our name of each provider, by its name in the file.
         self._names: dict[str, str] = {}
         self._convert_server()
-        for number, provider in enumerate(read_tables(config.get("Providers") or config.get("providers"))):
-            self._convert_provider(f"Providers[{number}]", provider)
+        providers = config.get("Providers") or config.get("providers")
+        for number, provider in enumerate(providers if isinstance(providers, list) else []):
+            if isinstance(provider, dict):
+                self._convert_provider(f"Providers[{number}]", provider)
+            else:
+                self.draft.add_note(f"Providers[{number}]", "left out: it is no provider")
         self._convert_routes(read_table(config.get("Router")))
         self._note_other_keys()
 
@@ -102,40 +116,75 @@ class CcrImport:
         key = config.get("APIKEY")
         if isinstance(key, str) and key.strip():
             draft.server["keys"] = [draft.build_reference(key, "DRAGOMAN_KEY", "APIKEY")]
-        host = config.get("HOST")
-        if isinstance(host, str) and host and not find_variable(host):
+        host = self._resolve("HOST", config.get("HOST"))
+        if isinstance(host, str) and host:
             if is_loopback(host) or "keys" in draft.server:
                 draft.server["host"] = host
             else:
                 reason = "without a key it would be open to other machines; it listens on this machine only"
                 draft.add_note("HOST", reason)
-        port = read_number(config.get("PORT"))
+        port = self._read_number("PORT", config)
         if port is not None and port.is_integer() and port <= 65_535:
             draft.server["port"] = int(port)
+
+    def _resolve(self, place: str, value: object) -> object:
+        """The value with the variables in it; None, with a note, if one of them is not set."""
+        if not isinstance(value, str):
+            return value
+        missing = [name for name in find_variables(value) if not self._variables.get(name)]
+        for name in missing:
+            self.draft.add_note(place, f"{name} is not set: `export {name}=…`, then import again")
+        return None if missing else fill_in_variables(value, self._variables)
+
+    def _read_number(self, name: str, table: Table, place: str = "", *, divisor: float = 1.0) -> float | None:
+        """The number of a key; None without it. A value that is no number is noted."""
+        value = self._resolve(place or name, table.get(name))
+        number = read_number(value, divisor=divisor)
+        if number is None and value not in (None, "", 0):
+            self.draft.add_note(place or name, "left out: expected a number")
+        return number
 
     def _convert_provider(self, place: str, provider: Table) -> None:
         draft = self.draft
         title = str(provider.get("name") or "provider")
         where = f"{place} ({title})"
-        address = provider.get("api_base_url") or provider.get("baseUrl")
+        stated = provider.get("api_base_url") or provider.get("baseUrl")
+        address = self._resolve(f"{where}: api_base_url", stated)
         transformer = read_table(provider.get("transformer"))
         used = [name.lower() for name, _ in _read_transformers(transformer.get("use"))]
         unreachable = next((CCR_UNREACHABLE[name] for name in used if name in CCR_UNREACHABLE), "")
         if unreachable:
             return draft.add_note(where, f"left out: {unreachable}")
+        if address is None and stated:
+            return None
         if not isinstance(address, str) or not address.startswith(("http://", "https://")):
             return draft.add_note(where, "left out: it has no HTTP address")
         address = remove_secrets(address, where, draft)
-        name = self._names[title] = build_provider_name(title)
-        if name != title:
-            draft.add_note(where, f"its name is {name!r} here")
+        name = self._choose_name(title, where)
         dialect = next((CCR_DIALECTS[each] for each in used if each in CCR_DIALECTS), "")
         table = draft.providers[name] = build_provider(address, dialect)
         key = draft.build_key(provider.get("api_key"), address, f"{title}_API_KEY", f"{place}.api_key")
         draft.set_key(table, key)
         self._add_shared_settings(table, address)
         self._convert_transformers(place, name, transformer)
+        others = ", ".join(sorted(provider.keys() - _PROVIDER_KEYS))
+        if others:
+            draft.add_note(where, f"left out: {others}")
         return None
+
+    def _choose_name(self, title: str, where: str) -> str:
+        """Our name of a provider. Of several with the same name the router uses the last one."""
+        if title in self._names:
+            self.draft.add_note(where, "it replaces the provider above that has the same name")
+            return self._names[title]
+        name = plain = build_provider_name(title)
+        number = 2
+        while name in self.draft.providers:
+            name, number = f"{plain}-{number}", number + 1
+        if name != title:
+            self.draft.add_note(where, f"its name is {name!r} here")
+        self._names[title] = name
+        return name
 
     def _add_shared_settings(self, table: Table, address: str) -> None:
         """Add the file's proxy and timeout, which dragoman sets per provider. Local servers need no proxy."""
@@ -144,7 +193,7 @@ class CcrImport:
             is_secret = find_variable(proxy) or "@" in proxy
             reference = self.draft.build_reference(proxy, "PROXY_URL", "PROXY_URL") if is_secret else ""
             table["proxy"] = reference or proxy.strip()
-        total = read_number(self._config.get("API_TIMEOUT_MS"), divisor=1_000)
+        total = self._read_number("API_TIMEOUT_MS", self._config, divisor=1_000)
         if total is not None:
             table["timeouts"] = {"total": total}
 
@@ -153,7 +202,10 @@ class CcrImport:
         for scope, value in transformer.items():
             is_shared = scope == "use"
             where = f"{place}.transformer" if is_shared else f"{place}.transformer.{scope}"
-            for used, options in _read_transformers(value if is_shared else read_table(value).get("use")):
+            listed = value if is_shared else read_table(value).get("use")
+            if not isinstance(listed, list) or len(_read_transformers(listed)) < len(listed):
+                self.draft.add_note(where, "left out: what is no list of transformers")
+            for used, options in _read_transformers(listed):
                 model = "*" if is_shared else scope
                 note = convert_transformer(self.draft, name, model, used.lower(), options)
                 if note:
@@ -166,7 +218,7 @@ class CcrImport:
                 draft.rules.append({"preset": "tag"})
             targets = self._list_targets(scenario, router)
             if targets:
-                threshold = read_number(router.get("longContextThreshold"))
+                threshold = self._read_number("longContextThreshold", router, "Router.longContextThreshold")
                 changes = {"tokens_over": int(threshold)} if "tokens_over" in when and threshold else {}
                 draft.rules.append(
                     {"name": scenario, "when": {**when, **changes}, "target": _write_targets(targets)}
@@ -216,7 +268,8 @@ class CcrImport:
         """The target for `provider,model`, or `provider/model` of version 3; empty if there is none."""
         text = value if isinstance(value, str) else ""
         provider, separator, model = text.partition("," if "," in text else "/")
-        if not separator:
+        if not separator or not model.strip():
+            self.draft.add_note(place, "left out: expected provider,model")
             return ""
         name = self._names.get(provider.strip())
         if name is None:

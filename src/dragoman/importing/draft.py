@@ -1,6 +1,7 @@
 """`ConfigDraft`: a configuration that an importer fills, and the notes about it."""
 
 import re
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,6 +19,7 @@ NO_EQUIVALENT = "there is no equivalent"
 _NOT_IN_VARIABLE = re.compile(r"[^A-Za-z0-9]+")
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _REFERENCE = re.compile(r"\s*(?:\$\{?|os\.environ/)([A-Za-z_][A-Za-z0-9_]*)\}?\s*")
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 #: Values for servers that need no key but whose client insists on one.
 _NO_KEY = frozenset(
     {"", "none", "null", "no-key", "not-needed", "sk-no-key-required", "empty", "dummy"}
@@ -136,6 +138,16 @@ def find_variable(value: str) -> str:
     """The variable in `$NAME`, `${NAME}` or `os.environ/NAME`; empty if the value is none of these."""
     found = _REFERENCE.fullmatch(value)
     return found[1] if found else ""
+
+
+def find_variables(value: str) -> list[str]:
+    """The variables that a text contains as `$NAME` or `${NAME}`."""
+    return [found[1] or found[2] for found in _VARIABLE.finditer(value)]
+
+
+def fill_in_variables(value: str, variables: Mapping[str, str]) -> str:
+    """The text with the values of its variables. All of them must be there."""
+    return _VARIABLE.sub(lambda found: variables[found[1] or found[2]], value)
 
 
 def read_host(address: str) -> str:

@@ -5,9 +5,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from dragoman.importing.draft import ConfigDraft, Table, add_governance
+from dragoman.importing.draft import ConfigDraft, Table, add_governance, read_number
 from dragoman.importing.vendors import CCR_DIALECTS, CCR_UNREACHABLE
 from dragoman.telemetry.redaction import redact
+
+#: The longest answer, in tokens, that the router's transformer `deepseek` asks for.
+DEEPSEEK_LIMIT = 8192
 
 #: Adds the equivalent to the draft, for a provider's name, a model or `*`, and the options. Returns a note
 #: for the report if something has no equivalent.
@@ -35,11 +38,25 @@ def convert_transformer(draft: ConfigDraft, provider: str, model: str, used: str
 
 
 def _convert_maxtoken(draft: ConfigDraft, provider: str, model: str, options: Table) -> str:
-    limit = options.get("max_tokens")
-    if not isinstance(limit, int) or limit <= 0:
+    limit = read_number(options.get("max_tokens"))
+    if limit is None:
         return "its `max_tokens` is no limit"
-    draft.open_model(provider, model)["max_output_tokens"] = limit
+    draft.open_model(provider, model)["max_output_tokens"] = int(limit)
     return ""
+
+
+def _convert_deepseek(draft: ConfigDraft, provider: str, model: str, options: Table) -> str:
+    """claude-code-router limits the answers of every server that has this transformer."""
+    if "preset" in draft.providers[provider]:
+        return ""
+    return _convert_maxtoken(draft, provider, model, {"max_tokens": DEEPSEEK_LIMIT})
+
+
+def _convert_sampling(draft: ConfigDraft, provider: str, model: str, options: Table) -> str:
+    """The options replace the client's values; `max_tokens` is a limit of them."""
+    values = {name: value for name, value in options.items() if name != "max_tokens"}
+    note = _convert_maxtoken(draft, provider, model, options) if "max_tokens" in options else ""
+    return _convert_openrouter(draft, provider, model, values) or note
 
 
 def _convert_maxcompletiontokens(draft: ConfigDraft, provider: str, model: str, options: Table) -> str:
@@ -147,7 +164,9 @@ _ADAPTED = Transformer("not needed: the preset of the address has the facts abou
 TRANSFORMERS: dict[str, Transformer] = {
     **{name: Transformer(f'`dialect = "{dialect}"`') for name, dialect in CCR_DIALECTS.items()},
     "openai": Transformer("not needed: it is the default"),
-    "deepseek": _ADAPTED,
+    "deepseek": Transformer(
+        "the preset of the address; at other addresses the fact `max_output_tokens = 8192`", _convert_deepseek
+    ),
     "groq": _ADAPTED,
     "kimi": _ADAPTED,
     "openrouter": Transformer("the preset; its options become a payload rule", _convert_openrouter),
@@ -156,7 +175,9 @@ TRANSFORMERS: dict[str, Transformer] = {
         'the fact `max_tokens_field = "max_completion_tokens"`', _convert_maxcompletiontokens
     ),
     "streamoptions": Transformer("not needed: the fact `stream_usage` is on by default"),
-    "sampling": Transformer("not needed; the fact `sampling` lists the settings that a model accepts"),
+    "sampling": Transformer(
+        "the fact `sampling`; its options become a payload rule and `max_output_tokens`", _convert_sampling
+    ),
     "cleancache": Transformer("not needed; the fact `caching` says what a model accepts"),
     "customparams": Transformer("a payload rule", _convert_customparams),
     "reasoning": Transformer(
