@@ -10,6 +10,7 @@
 - `model_facts`: facts about models by source, the learned file, prices, and the explanation of each fact.
 - `load`: the tables of the file as `Config`, with `load_provider`, `load_routes`, `load_rules`, `load_tools`
   and `load_payload` for the tables that need more than a conversion by type.
+- `rule_warnings`: rules, roles and functions without an effect.
 - `mistakes`: all mistakes and warnings about a file, in the order of its lines.
 - `effective`: every key with the value that applies.
 - `find`: the places of the file and of the state folder; the configuration without a file.

@@ -14,11 +14,12 @@ from dragoman.config.config import Config
 from dragoman.config.document import TomlDocument, TomlTable
 from dragoman.config.load_provider import check_address, read_provider
 from dragoman.config.load_routes import read_routes, read_targets, warn_about_routes
-from dragoman.config.load_rules import read_prompts, read_roles, read_rules, warn_about_rules
+from dragoman.config.load_rules import read_prompts, read_roles, read_rules
 from dragoman.config.load_tools import check_selections, check_step_names, read_steps, read_tools
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes, read_each
 from dragoman.config.model_facts import learned_path, read_learned
 from dragoman.config.provider import FactsByModel, Provider
+from dragoman.config.rule_warnings import warn_about_rules
 from dragoman.config.secrets import Environment, read_secrets
 from dragoman.config.settings import (
     RecordSettings,

@@ -94,7 +94,7 @@ def warn_about_routes(root: TomlTable, config: Config) -> None:
     """Warn about a file without providers, routes that are never used, and names that no model has."""
     if not config.providers:
         root.warn("there are no providers, so every request is refused", hint="`dragoman setup` adds one")
-    for number, route in enumerate(config.routes):
+    for number, (route, table) in enumerate(zip(config.routes, root.tables("routes"), strict=True)):
         earlier = next(
             (each.match for each in config.routes[:number] if _covers(each.match, route.match)), ""
         )
@@ -106,11 +106,30 @@ def warn_about_routes(root: TomlTable, config: Config) -> None:
             )
         for target in route.targets:
             _warn_about_names(root, config, target, route.match, "routes", number, "target")
+        _warn_about_order(table, config, route)
     if config.default and any(route.match == "*" for route in config.routes):
         root.warn('never used, because the route "*" matches every name', "default")
     elif not any(route.match == "*" for route in config.routes):
         for target in config.default:
             _warn_about_names(root, config, target, "*", "default")
+
+
+def _warn_about_order(table: TomlTable, config: Config, route: Route) -> None:
+    """Warn about settings of the order of targets that have no effect."""
+    if route.order == "listed":
+        if "sticky" in table.values:
+            hint = "its targets are tried in their order; set another `order`"
+            table.warn('`sticky` has no effect with order = "listed"', "sticky", hint=hint)
+    elif len(route.targets) == 1:
+        table.warn("`order` has no effect with one target", "order")
+    elif route.order == "weighted" and not route.weights:
+        hint = f"for example weights = {[1] * len(route.targets)}"
+        table.warn("without `weights` all targets have the same share", "order", hint=hint)
+    elif route.order == "cheapest":
+        for target in (each for each in route.targets if each.model != "*"):
+            if config.providers[target.provider].find_fact("price_input", target.model) is None:
+                hint = f'set it: [providers.{target.provider}.models."{target.model}"] price_input = 1.0'
+                table.warn(f"the price of {target} is unknown, so it is tried last", "target", hint=hint)
 
 
 def _covers(pattern: str, other: str) -> bool:

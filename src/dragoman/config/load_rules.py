@@ -1,7 +1,7 @@
 """Reads `[[rules]]`, `roles` and `[[prompts]]`, and finds rules that have no effect or cannot work."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,19 +27,20 @@ RESULTS = ("target", "route", "answer", "function")
 _ENTRY = re.compile(r"/[A-Za-z][A-Za-z0-9_-]*")
 _RESERVED_ENTRIES = frozenset(
     {"/v1", "/v1beta", "/v1alpha", "/v2", "/admin", "/metrics", "/health", "/api", "/models", "/messages"}
-    | {"/responses", "/completions"}
+    | {"/responses", "/completions", "/page", "/session", "/device", "/oauth", "/gateway"}
 )
-_HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-4]):([0-5]\d)")
-_VERSION = re.compile(r"(?:[<>]=?|=)?\s*[0-9A-Za-z.*?+-]+")
+_TIME = r"(?:[01]?\d|2[0-3]):[0-5]\d"
+_HOURS = re.compile(rf"({_TIME})-({_TIME}|24:00)")
+_VERSION = re.compile(r"[0-9A-Za-z.*?+-]+|(?:[<>]=?|=)\s*\d[0-9A-Za-z.+-]*")
 _FUNCTION = re.compile(r"(?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*")
 
 
 def read_roles(root: TomlTable) -> dict[str, tuple[str, ...]]:
     """The markers of each role. A role of the file replaces the default one of the same name."""
     table = root.table("roles")
-    for name in table.values:
-        if not all(text.strip() for text in table.texts(name)):
-            raise table.error("expected a text that the system text contains", name)
+    for name, markers in table.values.items():
+        if not TEXT_OR_TEXTS.accepts(markers) or not all(text.strip() for text in table.texts(name)):
+            raise table.error("expected a text that the system text contains, or a list of such texts", name)
     return {**DEFAULT_ROLES, **{name: table.texts(name) for name in table.values}}
 
 
@@ -128,7 +129,9 @@ def read_conditions(when: TomlTable, root: TomlTable, preset: RuleConditions) ->
         for field in msgspec.structs.fields(RuleConditions)
         if field.encode_name in when.values
     }
-    return msgspec.structs.replace(preset, **changes)
+    conditions = msgspec.structs.replace(preset, **changes)
+    _check_tokens(when, conditions)
+    return conditions
 
 
 def _check_texts(when: TomlTable, root: TomlTable) -> None:
@@ -142,8 +145,9 @@ def _check_texts(when: TomlTable, root: TomlTable) -> None:
         if not _ENTRY.fullmatch(entry) or entry in _RESERVED_ENTRIES:
             raise when.error("expected one segment that no API uses, such as /claude", "path")
     hours = when.text("hours")
-    if hours and not _HOURS.fullmatch(hours):
-        raise when.error('expected two times, such as "22:00-06:00"', "hours")
+    times = _HOURS.fullmatch(hours)
+    if hours and (times is None or times[1] == times[2]):
+        raise when.error('expected two different times, such as "22:00-06:00"', "hours")
     version = when.text("agent_version")
     if version and not _VERSION.fullmatch(version):
         raise when.error('expected a version such as "2.1.*" or ">=2.1.300"', "agent_version")
@@ -153,20 +157,16 @@ def _check_texts(when: TomlTable, root: TomlTable) -> None:
             raise headers.error("expected a pattern", name)
         if name.lower() in PRIVATE_HEADERS:
             raise headers.error("rules do not see credentials", name, hint="match the `key` by its name")
-    if when.values.get("tokens_over", 0) and when.values.get("tokens_under"):
-        low, high = when.values["tokens_over"], when.values["tokens_under"]
-        if isinstance(low, int) and isinstance(high, int) and low >= high - 1:
-            raise when.error("no number of tokens is over the one and under the other", "tokens_under")
 
 
-def warn_about_rules(root: TomlTable, config: Config) -> None:
-    """Warn about rules after one that always holds, and roles that no rule uses."""
-    for number, rule in enumerate(config.rules[:-1]):
-        if rule.when == RuleConditions() and not rule.uses_tag and not rule.function:
-            later: Mapping[str, object] = {each.name: each for each in config.rules[number + 1 :]}
-            names = ", ".join(f'"{name}"' for name in later)
-            root.warn(f"always holds, so these rules are never used: {names}", "rules", number)
-            return
+def _check_tokens(when: TomlTable, conditions: RuleConditions) -> None:
+    """Check the numbers of tokens, of which one may come from the preset."""
+    low, high = conditions.tokens_over, conditions.tokens_under
+    if when.values.get("tokens_under") == 0:
+        raise when.error("no prompt has fewer tokens than 0", "tokens_under")
+    if high and low >= high - 1:
+        problem = f"no number of tokens is over {low} and under {high}"
+        raise when.error(problem, "tokens_under" if "tokens_under" in when.values else "tokens_over")
 
 
 def read_prompts(root: TomlTable) -> tuple[PromptRule, ...]:

@@ -26,7 +26,8 @@ class Endpoint(NamedTuple):
 
 
 _ANY = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-_OWN = (
+#: The paths of the gateway itself. `config.load_rules` reserves their beginnings.
+OWN_PATHS = (
     (r"/admin(?:/.*)?", "admin", _ANY),
     (r"/metrics", "metrics", READ),
     (r"/gateway/calls", "peer", POST),
@@ -53,7 +54,10 @@ def _build_table(names: tuple[str, ...]) -> list[tuple[re.Pattern[str], Endpoint
         for pattern, endpoint, methods in DIALECTS[name].http_api.endpoints
     ]
     rows.sort(key=lambda row: row[1].name in _SHARED)
-    own = [(re.compile(pattern), Endpoint(name, DEFAULT_DIALECT, methods)) for pattern, name, methods in _OWN]
+    own = [
+        (re.compile(pattern), Endpoint(name, DEFAULT_DIALECT, methods))
+        for pattern, name, methods in OWN_PATHS
+    ]
     return rows + own
 
 
