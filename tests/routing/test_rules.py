@@ -15,8 +15,9 @@ from dragoman.config.config import Config
 from dragoman.config.load import load
 from dragoman.config.rules import PRESETS, RuleConditions
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
+from dragoman.routing import rules as routing_rules
 from dragoman.routing.choose import apply_rule, choose, choose_exact, find_direct_target
-from dragoman.routing.rules import TESTS, compile_rules, find_failed_check, find_match
+from dragoman.routing.rules import TESTS, RuleTable, compile_rules, find_failed_check
 from dragoman.routing.traits import RequestTraits
 
 HEAD = """
@@ -183,10 +184,53 @@ def test_a_rule_that_fails_by_a_header_reads_nothing(monkeypatch: pytest.MonkeyP
 @given(st.lists(st.sampled_from(sorted(CASES)), min_size=1, max_size=8, unique=True))
 def test_the_first_rule_that_holds_wins(names: list[str]) -> None:
     base = config("[[rules]]\ntarget='p'").rules[0]
-    rules = compile_rules([msgspec.structs.replace(base, name=name, when=CASES[name][0]) for name in names])
+    rules = RuleTable([msgspec.structs.replace(base, name=name, when=CASES[name][0]) for name in names])
     request = CASES[names[-1]][1]
     expected = next(index for index, name in enumerate(names) if holds(CASES[name][0], request))
-    assert find_match(rules, request) == expected
+    assert rules.find_match(request) == expected
+
+
+#: Requests that differ in everything that conditions without the body ask for.
+SENDERS = [
+    traits(headers={**headers, **team}, model=model, entry=entry, key=key)
+    for headers in (
+        CLAUDE,
+        {"user-agent": "claude-cli/2.3"},
+        {**CLAUDE, "x-claude-code-agent-id": "a1"},
+        {**CLAUDE, "x-claude-code-agent-id": "a2"},
+        {"user-agent": "codex_cli_rs/0.9"},
+    )
+    for team in ({}, {"x-team": "red-1"})
+    for model in ("claude-opus-5-5", "p/claude-haiku-4-5", "m" * 300)
+    for entry in ("", "/claude")
+    for key in ("", "ci-1")
+]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(sorted(CASES)), max_size=3, unique=True), min_size=1, max_size=8),
+    st.lists(st.tuples(st.sampled_from(SENDERS), st.integers(0, 8), st.booleans()), min_size=1, max_size=12),
+    st.integers(1, 3),
+)
+def test_what_is_kept_of_a_sender_changes_no_match(
+    names: list[list[str]], requests: list[tuple[RequestTraits, int, bool]], most: int
+) -> None:
+    base = config("[[rules]]\ntarget='p'").rules[0]
+    conditions = [{name: getattr(CASES[name][0], name) for name in each} for each in names]
+    rules = [msgspec.structs.replace(base, when=RuleConditions(**each)) for each in conditions]
+    table = RuleTable(rules)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(routing_rules, "MAX_SENDERS", most)
+        for request, first, is_direct in requests:
+            holding = [
+                index
+                for index, rule in enumerate(compile_rules(rules))
+                if index >= first
+                and find_failed_check(rule, request) is None
+                and (not is_direct or rule.rule.when.model)
+            ]
+            assert table.find_match(request, first, is_direct=is_direct) == next(iter(holding), None)
+            assert len(table._candidates) <= most
 
 
 @given(st.binary(max_size=200))
@@ -224,10 +268,10 @@ def test_a_name_with_its_provider_goes_there(name: str) -> None:
 
 
 def test_a_direct_name_passes_all_rules_that_do_not_ask_for_it() -> None:
-    rules = compile_rules(config("[[rules]]\ntarget='p/a'\n[[rules]]\ntarget='p/b'\nwhen.model='p/*'").rules)
+    rules = RuleTable(config("[[rules]]\ntarget='p/a'\n[[rules]]\ntarget='p/b'\nwhen.model='p/*'").rules)
     request = traits(model="p/gpt-5")
-    assert find_match(rules, request, is_direct=True) == 1
-    assert find_match(rules, traits(model="p,gpt-5"), is_direct=True) is None
+    assert rules.find_match(request, is_direct=True) == 1
+    assert rules.find_match(traits(model="p,gpt-5"), is_direct=True) is None
 
 
 ROUTES = """

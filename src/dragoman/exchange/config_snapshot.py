@@ -17,7 +17,7 @@ from dragoman.gateway_tools.toolbox import Toolbox, build_toolbox
 from dragoman.prompts.rules import compile_prompts
 from dragoman.routing.choose import RouteChoice, choose
 from dragoman.routing.health import TargetKey
-from dragoman.routing.rules import compile_rules
+from dragoman.routing.rules import RuleTable
 from dragoman.steps.selection import StepSelection
 from dragoman.telemetry.redaction import Redactor
 from dragoman.upstream.port import EarlyUpstream, Upstream
@@ -89,7 +89,7 @@ class ConfigSnapshot:
     ) -> None:
         self.config = config
         self.prices = PriceList(config)
-        self.rules = compile_rules(config.rules)
+        self.rules = RuleTable(config.rules)
         self.functions = RuleFunctions(config)
         self.prompts = compile_prompts(config.prompts)
         self.steps = StepSelection(config)

@@ -163,7 +163,7 @@ class Exchange:
             await self._usage.check_model(plan.model)
         choice = self._choice
         if choice is None:
-            choice = await self._choose_by_rules() if snapshot.rules else snapshot.choose(plan.model)
+            choice = await self._choose_by_rules() if snapshot.config.rules else snapshot.choose(plan.model)
         route, targets = choice.route, choice.targets
         record.route, record.has_alternatives = route.match, len(targets) > 1
         start_tap(gateway.recorder, record, plan, route, self._sender)

@@ -23,7 +23,6 @@ from dragoman.pipeline.plan import RequestPlan
 from dragoman.prompts.rules import apply_prompts
 from dragoman.routing.choose import RouteChoice, apply_rule, find_direct_target
 from dragoman.routing.health import TargetKey
-from dragoman.routing.rules import find_match
 from dragoman.routing.traits import RequestTraits
 from dragoman.tokens.tokenizers import find_tokenizer
 
@@ -52,16 +51,16 @@ async def select_route(snapshot: ConfigSnapshot, plan: RequestPlan, traits: Requ
 
     A tag in the prompt that decides is removed from the request.
     """
-    rules = snapshot.rules
+    table = snapshot.rules
     is_direct = find_direct_target(snapshot.config, traits.model) is not None
     index: int | None = -1
     while index is not None:
         index = await run_by_size(
-            plan.body, partial(find_match, rules, traits, index + 1, is_direct=is_direct)
+            plan.body, partial(table.find_match, traits, index + 1, is_direct=is_direct)
         )
         if index is None:
             break
-        rule = rules[index].rule
+        rule = table.rules[index].rule
         choice = await _apply(snapshot, rule, plan, traits)
         if choice is not None:
             return choice

@@ -2,7 +2,7 @@
 
 - `choose`: `choose` maps the model name of a request to a route and its targets (`RouteChoice`).
 - `traits`: `RequestTraits` computes what rules ask about a request, each trait when it is first needed.
-- `rules`: `find_match` finds the next rule of the configuration that holds for a request.
+- `rules`: `RuleTable.find_match` finds the next rule of the configuration that holds for a request.
 - `balancing`: `LoadBalancer` orders the targets of a route by turns, weights, load, speed or cost.
 - `explain`: `explain_route` names the rule that decides about a request, and the reason.
 - `retry`: `decide_retry` maps a failure to the next action: retry, another target, or stop.

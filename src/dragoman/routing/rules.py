@@ -1,12 +1,13 @@
 """Decides which rule of the configuration holds for a request.
 
-`compile_rules` turns the rules into checks, once per configuration. `find_match` compares them with the
-`RequestTraits` of a request. The checks of a rule are in the order of their cost: a rule that fails by a
-header never reads the body.
+`compile_rules` turns the rules into checks, once per configuration. `RuleTable.find_match` compares them with
+the `RequestTraits` of a request. The checks of a rule are in the order of their cost: a rule that fails by a
+header never reads the body. What the checks of the sender say is kept, because agents send many requests with
+the same names.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import translate
 from functools import partial
 from operator import attrgetter, eq, ge, gt, le, lt
@@ -17,6 +18,13 @@ import msgspec
 from dragoman.config.rules import DAYS, Rule, RuleConditions
 from dragoman.routing.choose import is_pattern
 from dragoman.routing.traits import RequestTraits
+
+#: Senders whose candidates are kept, and characters of a model's name: clients choose both.
+MAX_SENDERS = 1000
+MAX_MODEL = 200
+
+#: The conditions that are the same for all requests of one sender: all its requests with one name of a model.
+SENDER_CONDITIONS = frozenset({"path", "model", "key", "sub_agent", "agent", "agent_version"})
 
 Test = Callable[[RequestTraits], bool]
 
@@ -59,23 +67,56 @@ def find_failed_check(compiled: CompiledRule, traits: RequestTraits) -> Conditio
     return None
 
 
-def find_match(
-    rules: Sequence[CompiledRule], traits: RequestTraits, first: int = 0, *, is_direct: bool = False
-) -> int | None:
-    """The index of the first rule that holds, from index `first` on; None if none does.
+class Candidate(NamedTuple):
+    """A rule that a sender may match, and those of its checks that differ between requests of a sender."""
 
-    `is_direct`: the client names the provider itself. Then only rules with a condition on the name apply.
-    """
-    for index in range(first, len(rules)):
-        rule, checks = rules[index]
-        if is_direct and not rule.when.model:
-            continue
-        for check in checks:
-            if not check.holds(traits):
-                break
-        else:
-            return index
-    return None
+    position: int
+    checks: tuple[ConditionCheck, ...]
+
+
+class RuleTable:
+    """The rules of one configuration. Belongs to the event loop and the threads that read large requests."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = compile_rules(rules)
+        #: The candidates of each sender: path, model, key, agent.
+        self._candidates: dict[tuple[object, ...], tuple[Candidate, ...]] = {}
+
+    def find_match(self, traits: RequestTraits, first: int = 0, *, is_direct: bool = False) -> int | None:
+        """The index of the first rule that holds, from index `first` on; None if none does.
+
+        `is_direct`: the client names the provider itself. Then only rules with a condition on the name apply.
+        """
+        for index, checks in self._find_candidates(traits, is_direct=is_direct):
+            if index < first:
+                continue
+            for check in checks:
+                if not check.holds(traits):
+                    break
+            else:
+                return index
+        return None
+
+    def _find_candidates(self, traits: RequestTraits, *, is_direct: bool) -> tuple[Candidate, ...]:
+        model, identity = traits.model, traits.identity
+        agent = identity.agent, identity.version, bool(identity.sub_agent)
+        sender = (is_direct, model, traits.key, traits.path, *agent)
+        found = self._candidates.get(sender)
+        if found is None:
+            found = tuple(self._list_candidates(traits, is_direct=is_direct))
+            if len(self._candidates) >= MAX_SENDERS:
+                self._candidates.clear()
+            if len(model) <= MAX_MODEL:
+                self._candidates[sender] = found
+        return found
+
+    def _list_candidates(self, traits: RequestTraits, *, is_direct: bool) -> Iterator[Candidate]:
+        for index, (rule, checks) in enumerate(self.rules):
+            if is_direct and not rule.when.model:
+                continue
+            if all(check.holds(traits) for check in checks if check.name in SENDER_CONDITIONS):
+                rest = tuple(check for check in checks if check.name not in SENDER_CONDITIONS)
+                yield Candidate(index, rest)
 
 
 def build_matcher(patterns: Sequence[str]) -> Callable[[str], object]:
