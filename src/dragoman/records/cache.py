@@ -182,9 +182,9 @@ def _read_prompt(connection: sqlite3.Connection, row: Row) -> _Prompt | None:
             msgspec.json.decode(read_raw(connection, row["id"], part) or b"{}", type=dict[str, object])
             for part in ("client_request", "upstream_request")
         ]
+        client, upstream = (list_parts(request) for request in requests)
     except (ValueError, RecursionError):
         return None
-    client, upstream = (list_parts(request) for request in requests)
     return _Prompt(row, client, upstream, requests[1]) if client and upstream else None
 
 

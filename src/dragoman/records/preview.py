@@ -10,6 +10,7 @@ import msgspec
 
 from dragoman.config.config import Config
 from dragoman.governance.interventions import Intervention
+from dragoman.hub.errors import DragomanError
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.prompts.rules import apply_prompts, compile_prompts
 from dragoman.records.cache import MAX_EARLIER
@@ -17,7 +18,7 @@ from dragoman.records.differences import Difference, compare
 from dragoman.records.filters import Condition
 from dragoman.records.prompts import PromptBreak, PromptPart, find_break, list_parts
 from dragoman.records.reading import (
-    PartNotFound,
+    RecordNotFound,
     build_metadata,
     find_session_id,
     iterate_turns,
@@ -61,7 +62,7 @@ def preview_turn(connection: sqlite3.Connection, session: str, number: int, conf
     near = Condition("number BETWEEN ? AND ?", (number - MAX_EARLIER, number))
     found = list(preview_prompts(config, _read_requests(connection, session, near)))
     if not found or found[-1].number != number:
-        raise PartNotFound(number, "client_request")
+        raise RecordNotFound(f"turn {number} has no request that the rules could change")
     return found[-1]
 
 
@@ -75,9 +76,13 @@ def preview_prompts(config: Config, turns: Iterable[tuple[Row, bytes]]) -> Itera
         now = datetime.fromtimestamp(row["started"])
         traits = RequestTraits(plan, key=row["key"], roles=config.roles, clock=partial(_get, now))
         reports: list[Intervention] = []
-        plan.rewrite(partial(apply_prompts, prompts=prompts, traits=traits, report=reports.append))
-        original, changed = msgspec.json.decode(body), msgspec.json.decode(plan.body)
-        prompt = _TriedPrompt(row["sub_agent"], list_parts(original), list_parts(changed))
+        try:
+            plan.rewrite(partial(apply_prompts, prompts=prompts, traits=traits, report=reports.append))
+            original, changed = msgspec.json.decode(body), msgspec.json.decode(plan.body)
+            prompt = _TriedPrompt(row["sub_agent"], list_parts(original), list_parts(changed))
+        except (ValueError, RecursionError, DragomanError):
+            # A request that the gateway refused, because it is no request of its API.
+            continue
         previous = _find_continued(prompt, earlier)
         rules = [name for report in reports for name in report.detail]
         yield PromptPreview(

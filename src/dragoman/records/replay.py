@@ -150,9 +150,9 @@ def normalise_request(body: bytes) -> dict[str, Any]:
     """The request without what an agent varies by itself. Secrets are masked, as they are in the records."""
     try:
         request = msgspec.json.decode(redact_content(body))
+        normalised: dict[str, Any] = _normalise(request, {}) if isinstance(request, dict) else {}
     except (ValueError, RecursionError):
-        request = None
-    normalised: dict[str, Any] = _normalise(request, {}) if isinstance(request, dict) else {}
+        return {}
     return normalised
 
 

@@ -108,7 +108,7 @@ class TurnWriter:
             self._forget()
         for job in jobs:
             if isinstance(job, PendingBody):
-                self._prepare(job)
+                self._prepare_safely(job)
             elif not isinstance(job, Flush):
                 ended.append(job)
         if not ended:
@@ -120,9 +120,22 @@ class TurnWriter:
             self.error = str(error)
             self._forget()
             return []
+        except Exception as error:  # One odd turn must not end the thread, nor take others along.
+            self._forget()
+            if len(ended) > 1:
+                return [row for turn in ended for row in self.write([turn])]
+            self.lost += 1
+            self.error = f"a turn cannot be recorded: {error!r}"
+            return []
         self.written += len(rows)
         self.error = ""
         return rows
+
+    def _prepare_safely(self, job: PendingBody) -> None:
+        try:
+            self._prepare(job)
+        except Exception as error:  # As in `write`. The turn is then recorded without its request.
+            self.error = f"a request cannot be recorded: {error!r}"
 
     def tidy_up(self) -> None:
         """Copy what was written from the write-ahead log to the file, now and then. Raises nothing."""
