@@ -2,15 +2,18 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.config.provider import Provider
 from dragoman.config.settings import Secret
 from dragoman.exchange.config_snapshot import ProviderHandle
 from dragoman.exchange.pass_through import find_credential
-from dragoman.hub.errors import UpstreamFailed
+from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.pipeline.plan import RequestMetadata
-from tests.exchange.fakes import ScriptedUpstream
+from tests.exchange.clock import run
+from tests.exchange.fakes import Bench, Script, ScriptedUpstream, ask, provider
+from tests.exchange.governing import events_of, write_stream
 
 HEADERS = {
     "authorization": "Bearer secret-login",
@@ -53,3 +56,19 @@ def test_the_credential_is_not_shown() -> None:
     found = find_credential(handle(auth="client"), RequestMetadata(dialect="anthropic", headers=HEADERS), ())
     assert "secret" not in repr(found.headers)
     assert "secret" not in found.redactor.redact("Bearer secret-login, secret-login, secret-key")
+    quoted = Failure(kind="server", message="secret-key", request_id="secret-login", code="secret-key")
+    assert "secret" not in str(found.redactor.redact_failure(quoted))
+
+
+@pytest.mark.rule("R120")
+def test_a_provider_that_quotes_the_credential_as_its_request_id_does_not_bring_it_into_the_log() -> None:
+    headers = {"content-type": "text/event-stream", "request-id": "secret-login-token"}
+    pieces = write_stream("anthropic", events_of("Hi."))
+    scripted = ScriptedUpstream(Script(pieces=pieces, headers=headers))
+    relaying = msgspec.structs.replace(provider("up", "anthropic"), auth="client")
+    bench = Bench({"up": scripted}, [relaying])
+    asked = ask("anthropic", headers={"authorization": "Bearer secret-login-token"})
+    result = run(bench.run_exchange(asked))
+    assert scripted.calls[0].credential["authorization"].reveal() == "Bearer secret-login-token"
+    assert result.client.status == 200
+    assert "secret-login-token" not in str(result.record.line())

@@ -45,12 +45,15 @@ class RecordedGateway:
         settings: RecordSettings | None = None,
         dialect: str = "openai_chat",
         route_level: RecordLevel | None = None,
+        relays: bool = False,
         clock: Callable[[], float] = lambda: 1_800_000_000.0,
     ) -> None:
         self.upstream = ScriptedUpstream(*(scripts or (Script(pieces=CHAT_STREAM),)))
         target = (TargetName("up", "*"),)
+        upstream = provider("up", dialect, keys=() if relays else ("provider-key-0001",))
+        upstream = msgspec.structs.replace(upstream, auth="client" if relays else "key")
         self.config = Config(
-            providers={"up": provider("up", dialect, keys=("provider-key-0001",))},
+            providers={"up": upstream},
             routes=(Route(match="*", targets=target, record=route_level),),
             records=settings or RecordSettings(record="bodies"),
         )

@@ -114,6 +114,25 @@ def test_no_credential_and_no_secret_reaches_the_file(tmp_path: Path) -> None:
     assert stat.S_IMODE(recorded.file.stat().st_mode) == 0o600
 
 
+@pytest.mark.rule("R120", "R132")
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_credential_that_the_provider_quotes_does_not_reach_the_file(status: int, tmp_path: Path) -> None:
+    token = "own-login-of-the-client"
+    text = msgspec.json.encode(
+        {"type": "error", "error": {"type": "api_error", "message": f"you sent {token}"}}
+    )
+    head = {"content-type": "application/json", "request-id": token}
+    quoting = Script(pieces=(text,), headers=head, status=status)
+    recorded = RecordedGateway(tmp_path, quoting, dialect="anthropic", relays=True)
+    play(recorded, lambda: recorded.send(ask(HELLO), headers={**CLAUDE, "authorization": f"Bearer {token}"}))
+    assert recorded.upstream.calls
+    stored = str(recorded.read(read_turn, "last", 1))
+    stored += str(recorded.read(read_part, "last", 1, "upstream_reply"))
+    stored += str(recorded.read(read_part, "last", 1, "client_reply"))
+    assert "you sent" in stored
+    assert token not in stored
+
+
 @pytest.mark.parametrize(
     ("gateway", "route", "key", "level"),
     [

@@ -195,7 +195,7 @@ class UpstreamCall:
     def _note_head(self, reply: UpstreamReply) -> None:
         headers = reply.headers
         http_api = dialect_named(self._provider.wire_dialect).http_api
-        self._record.upstream_id = http_api.find_request_id(headers)
+        self._record.upstream_id = self._credential.redactor.redact(http_api.find_request_id(headers))
         if self._provider.keeps_sessions:
             self._record.session = headers.get(SESSION_HEADER, "")
         target = self._plan.dialect.http_api.rate_limits

@@ -8,13 +8,17 @@ from dragoman.config.config import Config
 from dragoman.records.block_refs import BlockRef
 from dragoman.records.blocks import count_uses, has_blocks, insert_block, insert_list, insert_new_block
 from dragoman.records.compact import CompactStream, TextRun, compact_outputs, compact_stream
-from dragoman.records.redaction import find_clean_texts, redact_content, redact_stream, redact_texts
+from dragoman.records.redaction import (
+    MIN_SECRET,
+    find_clean_texts,
+    list_credentials,
+    redact_content,
+    redact_stream,
+    redact_texts,
+)
 from dragoman.records.segments import RequestMemory, Segment, join_segments, split_request
 from dragoman.records.store import BodyRow
 from dragoman.records.taps import BodyTap, PendingBody
-
-#: Characters. Shorter values of the configuration are no secrets.
-MIN_SECRET = 6
 
 
 class TurnPack:
@@ -58,6 +62,8 @@ class BodyWriter:
         self._memory = self._build_memory()
         self._generation = 0
         self._secrets: tuple[Config | None, list[bytes]] = (None, [])
+        #: Whether a provider of the configuration gets the credentials of clients.
+        self._relays = False
 
     def _build_memory(self) -> RequestMemory:
         return RequestMemory(self._has_blocks)
@@ -142,7 +148,7 @@ class BodyWriter:
 
     def _compact_replies(self, tap: BodyTap) -> Iterator[CompactReply]:
         """The replies without secrets. Those of an upstream mostly have the texts of the client's."""
-        secrets = self._list_secrets()
+        secrets = [*self._list_secrets(), *(list_credentials(tap.headers) if self._relays else ())]
         compact, sent = CompactStream(b""), b""
         runs: Sequence[TextRun] = ()
         texts: Sequence[bytes] | None = ()
@@ -176,6 +182,7 @@ class BodyWriter:
             values += config.server.keys
             secrets = [value.reveal().encode() for value in values if len(value.reveal()) >= MIN_SECRET]
             self._secrets = (config, secrets)
+            self._relays = any(each.uses_client_credential for each in config.providers.values())
         return self._secrets[1]
 
 

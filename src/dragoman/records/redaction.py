@@ -5,7 +5,7 @@ them. A mask has the length of the secret, so that the times of a stream's piece
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import re2  # type: ignore[import-untyped]  # the package has no stubs
 
@@ -53,6 +53,18 @@ _SUSPICION = re2.compile(
     + rb")[A-Za-z0-9_+/=.-]{8}"
 )
 _PASSWORD = re.compile(URL_PASSWORD.pattern.encode())
+
+
+#: Headers of a client that may hold its own credential.
+_CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key")
+#: Bytes. Shorter values of the configuration or of a header are no secrets.
+MIN_SECRET = 6
+
+
+def list_credentials(headers: Mapping[str, str]) -> list[bytes]:
+    """The client's credentials in the headers of a request, which a provider may quote in its reply."""
+    tokens = (headers.get(name, "").rpartition(" ")[2].encode() for name in _CREDENTIALS)
+    return [token for token in tokens if len(token) >= MIN_SECRET]
 
 
 def redact_content(data: bytes, secrets: Iterable[bytes] = ()) -> bytes:

@@ -1,6 +1,6 @@
 """Builds the row of a turn from the `ExchangeRecord` of its exchange and its tap."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from dragoman.exchange.record import AttemptRecord, ExchangeRecord
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFinished
-from dragoman.records.redaction import redact_content
+from dragoman.records.redaction import list_credentials, redact_content
 from dragoman.records.store import Row
 from dragoman.records.taps import BodyTap, MetaTap
 
@@ -89,6 +89,7 @@ def build_row(record: ExchangeRecord, tap: MetaTap, session: str, project: str, 
 def encode_details(record: ExchangeRecord, tap: MetaTap) -> bytes:
     """What is shown of one turn only, as JSON: attempts, losses, interventions, headers, all counts."""
     client = tap.client if isinstance(tap, BodyTap) else None
+    credentials = list_credentials(tap.headers)
     details: dict[str, object] = {
         "attempts": [
             {
@@ -106,7 +107,7 @@ def encode_details(record: ExchangeRecord, tap: MetaTap) -> bytes:
                 "dialect": call.dialect,
                 "sent": round(call.sent_at - tap.started_at, 4),
                 "status": call.status,
-                "headers": keep_headers(call.headers),
+                "headers": _mask_values(keep_headers(call.headers), credentials),
                 "is_cut": call.is_cut,
             }
             for call in tap.calls
@@ -133,6 +134,14 @@ def _build_failure(failure: Failure) -> dict[str, object]:
 def _mask(message: str) -> str:
     """The message without secrets: a provider may quote the request in it."""
     return redact_content(message.encode("utf-8", "replace")).decode("utf-8", "replace")
+
+
+def _mask_values(headers: dict[str, str], secrets: Sequence[bytes]) -> dict[str, str]:
+    """Headers of a provider's reply without the client's credential, which the provider may quote."""
+    return {
+        name: redact_content(value.encode("utf-8", "replace"), secrets).decode("utf-8", "replace")
+        for name, value in headers.items()
+    }
 
 
 def _list_attempts(record: ExchangeRecord, tap: MetaTap) -> list[AttemptRecord]:

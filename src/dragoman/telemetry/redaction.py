@@ -89,6 +89,7 @@ class Redactor:
             code=self.redact(failure.code),
             param=self.redact(failure.param),
             raw_type=self.redact(failure.raw_type),
+            request_id=self.redact(failure.request_id),
         )
 
     def _redact_frame(self, frame: Frame) -> Frame:
