@@ -121,7 +121,8 @@ def test_a_credential_that_the_provider_quotes_does_not_reach_the_file(status: i
     text = msgspec.json.encode(
         {"type": "error", "error": {"type": "api_error", "message": f"you sent {token}"}}
     )
-    head = {"content-type": "application/json", "request-id": token}
+    limit = {"anthropic-ratelimit-requests-limit": token}
+    head = {"content-type": "application/json", "request-id": token, **limit}
     quoting = Script(pieces=(text,), headers=head, status=status)
     recorded = RecordedGateway(tmp_path, quoting, dialect="anthropic", relays=True)
     play(recorded, lambda: recorded.send(ask(HELLO), headers={**CLAUDE, "authorization": f"Bearer {token}"}))

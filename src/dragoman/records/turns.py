@@ -118,7 +118,7 @@ def encode_details(record: ExchangeRecord, tap: MetaTap) -> bytes:
         "usage": {name: value for name, value in msgspec.structs.asdict(record.used).items() if value},
         "entry": tap.entry,
         "request_headers": keep_headers(tap.headers),
-        "reply_headers": keep_headers(client.headers) if client else {},
+        "reply_headers": _mask_values(keep_headers(client.headers), credentials) if client else {},
         "transport": type(client.transport).__name__ if client else "",
         "upstream_request": record.upstream_id,
         "upstream_session": record.session,
