@@ -60,6 +60,37 @@ async def test_other_bodies_are_refused_with_the_place(body: bytes | Json, param
         assert error(got)["param"] == param
 
 
+def output(call_id: str) -> Json:
+    return {"tool_call_id": call_id, "output": "x"}
+
+
+@pytest.mark.rule("R3")
+@pytest.mark.parametrize(
+    ("call_ids", "param", "expected"),
+    [
+        (["call_1"], "tool_outputs", "missing: call_2"),
+        (["call_1", "call_2", "call_1"], "tool_outputs[2].tool_call_id", "one output for each call"),
+    ],
+)
+@looped
+async def test_each_call_needs_exactly_one_output(call_ids: list[str], param: str, expected: str) -> None:
+    two = msgspec.json.decode(CALLING)
+    calls = two["choices"][0]["message"]["tool_calls"]
+    calls.append({**calls[0], "id": "call_2"})
+    async with (
+        ByteServer([reply(msgspec.json.encode(two))], [reply(CHAT_WHOLE)]) as upstream,
+        running(config_for(upstream.url)) as gateway,
+    ):
+        first = await create(gateway, tools=TOOLS)
+        path = f"/v1/responses/{first['id']}/submit_tool_outputs"
+        refused = await gateway.ask("POST", path, {"tool_outputs": [output(each) for each in call_ids]})
+        assert (refused.status, error(refused)["param"]) == (400, param)
+        assert expected in str(error(refused)["message"])
+        # In any order, and after the refusal.
+        outputs = [output("call_2"), output("call_1")]
+        assert (await gateway.ask("POST", path, {"tool_outputs": outputs})).status == 200
+
+
 @looped
 async def test_a_response_that_is_not_stored_is_not_found() -> None:
     async with running(config_for()) as gateway:

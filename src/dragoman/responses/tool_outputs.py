@@ -46,6 +46,7 @@ def build_continuation(response: bytes, response_id: str, body: bytes) -> bytes:
     stored = read_members(response)
     kinds = _find_kinds(stored)
     items = [_build_output(output, kinds, f"tool_outputs[{place}]") for place, output in enumerate(outputs)]
+    _check_complete([str(item["call_id"]) for item in items], kinds)
     settings = {name: stored[name] for name in SETTINGS if stored.get(name, _NULL) != _NULL}
     return encode_json({**settings, **given, "previous_response_id": response_id, "input": items})
 
@@ -60,6 +61,19 @@ def _find_kinds(stored: Members) -> dict[str, str]:
         and item.get("type") in CALL_OF_ITEM
         and isinstance(item.get("call_id"), str)
     }
+
+
+def _check_complete(call_ids: list[str], kinds: dict[str, str]) -> None:
+    """Refuse two outputs of one call, and a call without an output: the model would get neither."""
+    for place, call_id in enumerate(call_ids):
+        if call_id in call_ids[:place]:
+            raise ClientProtocolError(
+                "expected one output for each call", path=f"tool_outputs[{place}].tool_call_id"
+            )
+    if missing := [call_id for call_id in kinds if call_id not in call_ids]:
+        raise ClientProtocolError(
+            "expected an output for each call", path="tool_outputs", hint=f"missing: {', '.join(missing)}"
+        )
 
 
 def _build_output(output: object, kinds: dict[str, str], path: str) -> dict[str, object]:
