@@ -151,6 +151,10 @@ class Tab:
         features = [{"name": "prefers-color-scheme", "value": value}]
         await self.call("Emulation.setEmulatedMedia", features=features)
 
+    async def set_offline(self, is_offline: bool) -> None:
+        limits = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        await self.call("Network.emulateNetworkConditions", offline=is_offline, **limits)
+
     async def take_picture(self, file: Path, kind: str = "webp", quality: int = 70) -> None:
         shot = await self.call("Page.captureScreenshot", format=kind, quality=quality)
         file.write_bytes(base64.b64decode(shot["data"]))

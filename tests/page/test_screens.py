@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
+
 from dragoman.records.store import NAMES, open_records
 from tests.page.browser import Tab, browser
 from tests.page.sample_gateway import Agent, Model, Say, play, run_sample_gateway
@@ -133,6 +135,30 @@ def test_an_exchange_appears_while_it_runs_and_its_turn_when_it_ends(tmp_path: P
             await show(tab, "#/session/live-1", "Turns, the latest first")
             await Agent(gateway, "live-1").say("again")
             await tab.until("document.querySelectorAll('a.row').length === 2")
+
+    perform(work)
+
+
+def test_turns_that_end_while_the_connection_is_lost_are_shown_afterwards(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with signed_in(tmp_path) as (tab, gateway, _):
+            agent = Agent(gateway, "lost-1")
+            await agent.say("hello")
+            rows = "[...document.querySelectorAll('a.row')].map((row) => row.getAttribute('href'))"
+            expected: list[str] = []
+            for count, screen in enumerate(("#/now", "#/session/lost-1"), 2):
+                await show(tab, screen, "latest" if "session" in screen else "Latest turns")
+                await tab.set_offline(True)
+                # Without a network an open stream goes on. The gateway ends it.
+                gateway.app.exchanges.is_closing = True
+                await tab.until("document.querySelector('#pulse').textContent.includes('lost')")
+                gateway.app.exchanges.is_closing = False
+                await agent.say("again")
+                await tab.set_offline(False)
+                expected = [f"#/turn/lost-1/{number}" for number in range(count, 0, -1)]
+                await tab.until(f"JSON.stringify({rows}) === '{msgspec.json.encode(expected).decode()}'")
+            # The browser reports each attempt without a network.
+            tab.errors.clear()
 
     perform(work)
 

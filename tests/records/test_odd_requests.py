@@ -10,7 +10,7 @@ from dragoman.records import turn_writer, turns
 from dragoman.records.cache import diagnose_session
 from dragoman.records.filters import Condition
 from dragoman.records.preview import preview_session, preview_turn
-from dragoman.records.reading import RecordNotFound, list_turns
+from dragoman.records.reading import RecordNotFound, list_turns, read_part
 from dragoman.records.replay import load_session, normalise_request
 from dragoman.records.turn_writer import TurnWriter
 from tests.records.recorded_gateway import RecordedGateway, ask
@@ -64,6 +64,9 @@ def test_a_body_that_is_no_json_is_shown_and_left_out_of_previews(tmp_path: Path
     assert numbers == [2]
     with pytest.raises(RecordNotFound, match="no request that the rules could change"):
         recorded.read(preview_turn, "session-1", 1, config)
+    # The gateway refused it, so nothing went upstream. No setting would change that.
+    with pytest.raises(RecordNotFound, match=r"turn 1 has no upstream_request$"):
+        recorded.read(read_part, "session-1", 1, "upstream_request")
     assert len(recorded.read(load_session, "session-1")) == 2
     assert [each.number for each in recorded.read(diagnose_session, "session-1")] == [2]
 

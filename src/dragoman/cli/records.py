@@ -168,9 +168,10 @@ def _read_session(
 
 
 def _read_bytes(connection: sqlite3.Connection, session: str, number: int, part: str) -> bytes:
-    content = reading.read_raw(connection, reading.read_turn(connection, session, number)["id"], part)
+    turn = reading.read_turn(connection, session, number)
+    content = reading.read_raw(connection, turn["id"], part)
     if content is None:
-        raise reading.PartNotFound(number, part)
+        raise reading.PartNotFound(turn, part)
     return content
 
 

@@ -52,8 +52,11 @@ class RecordNotFound(DragomanError):
 class PartNotFound(RecordNotFound):
     """A turn has no such content."""
 
-    def __init__(self, number: int, part: str) -> None:
-        super().__init__(f'turn {number} has no {part}: set `record = "bodies"` to record contents')
+    def __init__(self, turn: Row, part: str) -> None:
+        message = f"turn {turn['number']} has no {part}"
+        if turn["level"] != "bodies":
+            message += ': set `record = "bodies"` to record contents'
+        super().__init__(message)
 
 
 def list_sessions(
@@ -177,7 +180,7 @@ def read_part(connection: sqlite3.Connection, session: str, number: int, part: s
     turn = read_turn(connection, session, number)
     body = find_body(connection, turn["id"], part, round_)
     if body is None:
-        raise PartNotFound(number, part)
+        raise PartNotFound(turn, part)
     content = read_content(connection, body)
     answer: Row = {"part": part, "round": body.round, "size": len(content)}
     if body.pieces:

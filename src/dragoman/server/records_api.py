@@ -23,7 +23,7 @@ from dragoman.records.reading import (
     GROUPS,
     MAX_INTEGER,
     MAX_ROWS,
-    RecordNotFound,
+    PartNotFound,
     find_session_id,
     list_sessions,
     list_turns,
@@ -143,7 +143,7 @@ async def _get_changes(request: AdminRequest) -> object:
 
     turn, client, upstream = await query_records(request, read)
     if client is None or upstream is None:
-        raise RecordNotFound(f'turn {number} has no contents: set `record = "bodies"` to record them')
+        raise PartNotFound(turn, "client_request" if client is None else "upstream_request")
     explain = partial(
         explain_changes,
         request.state.gateway.config,

@@ -61,13 +61,14 @@ export async function find(path, query, signal) {
 
 export const recordPath = (...parts) => `/records/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
 
-/** The live stream: events `turn`, `now` and `state`. An EventSource could not send the token. */
+/** The live stream: events `turn`, `now`, `state`, and `again` after a lost connection. An EventSource could not send the token. */
 class Live extends EventTarget {
   exchanges = [];
   state = "not connected";
   #abort = null;
   #delay = 500;
   #timer = 0;
+  #isLost = false;
 
   start() {
     this.stop();
@@ -87,6 +88,9 @@ class Live extends EventTarget {
       const response = await ask("/records/live", { signal: abort.signal });
       this.#setState("live");
       this.#delay = 500;
+      // Turns that ended in between are in the records, and in no event.
+      if (this.#isLost) this.dispatchEvent(new CustomEvent("again"));
+      this.#isLost = false;
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
       for (;;) {
@@ -99,6 +103,7 @@ class Live extends EventTarget {
     } catch (error) {
       if (abort.signal.aborted || error.status === 401) return;
     }
+    this.#isLost = true;
     this.#setState("connection lost, trying again");
     this.#timer = setTimeout(() => this.#run(), this.#delay);
     this.#delay = Math.min(this.#delay * 2, 15000);

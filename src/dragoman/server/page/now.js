@@ -12,8 +12,7 @@ class NowScreen extends Screen {
     this.sums = h("div");
     this.warnings = h("div");
     this.open = h("div", { "aria-live": "off" });
-    const { turns } = await get("/records/turns", { limit: SHOWN }, this.signal);
-    this.turns = h("div", null, turnTable(turns, "no turn is recorded yet: connect an agent, for example with `dragoman run claude`"));
+    this.turns = h("div", null, await this.readTurns());
     this.replaceChildren(heading("Now"), this.warnings, this.sums, h("h2", null, "Open exchanges"), this.open, h("h2", null, "Latest turns"), this.turns);
     this.showOpen(live.exchanges);
     this.showSums();
@@ -23,6 +22,15 @@ class NowScreen extends Screen {
       this.addTurn(turn);
       refresh();
     });
+    this.listen("again", () => {
+      part(this.turns, () => this.readTurns());
+      refresh();
+    });
+  }
+
+  async readTurns() {
+    const { turns } = await get("/records/turns", { limit: SHOWN }, this.signal);
+    return turnTable(turns, "no turn is recorded yet: connect an agent, for example with `dragoman run claude`");
   }
 
   showOpen(exchanges) {

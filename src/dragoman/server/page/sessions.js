@@ -60,6 +60,7 @@ class SessionsScreen extends Screen {
       }, this.signal)];
     });
     await show();
+    this.listen("again", show);
     this.listen("turn", calm(() => {
       if (scrollY < 200 && !list.contains(document.activeElement)) show();
     }, 1500));
@@ -72,7 +73,7 @@ function sessionRow(session) {
     href: link("session", session.session),
     kind: session.failed ? "warn" : "ok",
     cells: [
-      clock(session.updated), [session.agent || "unknown", " ", h("small", null, session.version)], short(session.project || "–", 60),
+      clock(session.updated), [session.agent || "unknown", " ", h("small", null, session.version)], short(session.project || session.session, 60),
       short(session.models.join(", "), 60), count(session.turns), count(session.input),
       Number.isFinite(share) ? meter(share, percent(share), "cache") : "–", count(session.output), dollars(session.cost),
       [session.sub_agents > 0 && badge(`${session.sub_agents} sub-agents`), session.interventions > 0 && badge(`${session.interventions} changed`, "warn"),
@@ -115,6 +116,7 @@ class SessionScreen extends Screen {
       this.draw(fresh);
     }, 700);
     this.listen("turn", (turn) => turn.session === session.session && refresh());
+    this.listen("again", refresh);
   }
 
   draw(session) {
