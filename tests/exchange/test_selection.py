@@ -15,10 +15,12 @@ from tests.exchange.clock import run
 from tests.exchange.fakes import (
     JSON,
     Ask,
+    Break,
     ExchangeResult,
     RememberingClient,
     Script,
     ScriptedUpstream,
+    Wait,
     ask,
 )
 from tests.exchange.sample_replies import (
@@ -372,3 +374,35 @@ def test_a_balanced_route_takes_turns_and_a_session_keeps_its_target() -> None:
         return str(result.client.headers["x-dragoman-target"])
 
     assert [answered_by(name) for name in ("one", "two", "one", "two")] == ["main/a", "side/b"] * 2
+
+
+def test_the_least_busy_target_is_that_of_all_routes() -> None:
+    """Requests of routes that list their targets keep a target busy too."""
+    routes = "[[routes]]\nmatch='one'\ntarget='main/a'\n"
+    routes += "[[routes]]\nmatch='pool'\ntarget=['main/a', 'side/b']\norder='least_busy'\nsticky=0"
+    stage = Stage(routes)
+    slow = Script(pieces=[CHAT_START, Wait(60.0), *CHAT_STREAM[1:]])
+    stage.upstreams["main"]._scripts = [slow]
+
+    async def ask_both() -> ExchangeResult:
+        busy = asyncio.create_task(stage.exchange(anthropic(model="one")))
+        await asyncio.sleep(1.0)
+        result = await stage.exchange(anthropic(model="pool"))
+        await busy
+        return result
+
+    assert run(ask_both()).client.headers["x-dragoman-target"] == "side/b"
+
+
+def test_a_session_does_not_keep_a_target_whose_reply_broke() -> None:
+    routes = "[[routes]]\nmatch='pool'\ntarget=['main/a', 'side/b']\norder='round_robin'"
+    stage = Stage(routes)
+    stage.upstreams["main"]._scripts = [Script(pieces=[*CHAT_STREAM[:2], Break()])]
+    question = anthropic(model="pool")
+    headers = {**CLAUDE, "x-claude-code-session-id": "s"}
+    question = msgspec.structs.replace(
+        question, metadata=msgspec.structs.replace(question.metadata, headers=headers)
+    )
+    assert stage.run(question).record.failure is not None
+    assert stage.gateway.balancer._sessions == {}
+    assert stage.run(question).client.headers["x-dragoman-target"] == "side/b"

@@ -102,6 +102,8 @@ class ConfigSnapshot:
         self.has_session_limits = config.session_limits != SessionLimits() or any(
             route.session_limits for route in config.routes
         )
+        #: A route balances its targets, so that all calls of targets are counted.
+        self.is_balanced = any(route.order != "listed" for route in config.routes)
         #: The number of keys of each provider.
         self.keys = {name: len(provider.keys) for name, provider in config.providers.items()}
         #: The number of exchanges that began with this snapshot and have not ended.

@@ -118,17 +118,18 @@ class TargetTrial:
         )
         self.is_calling = True
         try:
-            return await (call.run() if context.choice.route.order == "listed" else self._run_measured(call))
+            return await (self._run_measured(call) if context.snapshot.is_balanced else call.run())
         finally:
             self.is_calling = False
 
     async def _run_measured(self, call: UpstreamCall) -> Failure | None:
-        """Run a call, and note how busy and how fast its target is, for the order of the route."""
+        """Run a call, and note how busy and how fast its target is, for the orders of all routes."""
         context, target, balancer = self._context, self.target_key.target, self._context.gateway.balancer
         balancer.start_call(target)
         try:
             failure = await call.run()
-            balancer.keep_session(context.choice.route, context.session, target, self._timer())
+            if failure is None:
+                balancer.keep_session(context.choice.route, context.session, target, self._timer())
         finally:
             # A target that lost is at least as slow as the time that it had.
             slow = self._timer() - self._began if self._has_lost else 0.0

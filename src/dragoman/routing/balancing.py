@@ -70,7 +70,7 @@ class LoadBalancer:
 
     def keep_session(self, route: Route, session: int, target: TargetName, now: float) -> None:
         """Remember the target that has answered a session."""
-        if not session or not route.sticky:
+        if not session or not route.sticky or route.order == "listed":
             return
         self._sessions.pop((route.match, session), None)
         self._sessions[(route.match, session)] = (target, now + route.sticky)
