@@ -92,3 +92,18 @@ def test_a_function_has_no_more_time_when_it_is_explained(tmp_path: Path) -> Non
     request = {"path": "/mine/v1/messages", "body": {"model": "m", "messages": []}}
     (tmp_path / "r.json").write_bytes(msgspec.json.encode(request))
     assert "it took longer than 0.5 s" in dragoman(tmp_path, "explain", "r.json").out
+
+
+def test_a_session_without_a_turn_is_explained_by_the_next_step(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    ran = dragoman(tmp_path, "explain", "last")
+    assert (ran.code, "dragoman explain last 1" in ran.err) == (2, True)
+
+
+def test_a_body_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    request = {"path": "/v1/messages", "body": {"model": "m", "messages": "hello"}}
+    (tmp_path / "r.json").write_bytes(msgspec.json.encode(request))
+    lines = dragoman(tmp_path, "explain", "r.json").out.splitlines()
+    assert lines[1].startswith("unread   the body is no request of this API")
+    assert lines[-1] == "targets  main/m (rule default, route default)"

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import time
+from pathlib import Path
 
 import click
 import msgspec
@@ -68,13 +69,23 @@ def explain(
         )
         key = key or recorded_key
     else:
-        plan = _build_plan(config, read_file(file), file, dialect, model, given)
+        plan = _build_plan(config, _read_request(file), file, dialect, model, given)
     plan.peek()
     found = explain_request(config, build_traits(config, plan, key, time.time))
     if as_json:
         click.echo(format_json(msgspec.to_builtins(found)))
     else:
         _print(found)
+
+
+def _read_request(file: str) -> bytes:
+    try:
+        return read_file(file)
+    except ConfigError as error:
+        if error.hint or Path(file).exists():
+            raise
+        hint = f"for a recorded request, add the number of its turn: dragoman explain {file} 1"
+        raise ConfigError(error.message, hint=hint) from None
 
 
 def _read_header(text: str) -> tuple[str, str]:
@@ -124,6 +135,8 @@ def _build_plan(
 def _print(found: RouteExplanation) -> None:
     described = ", ".join(f"{name} {value}" for name, value in found.traits.items())
     click.echo(f"request  {found.model or '(no model)'}: {described}")
+    if found.unreadable:
+        click.echo(f"unread   {found.unreadable}")
     for row in found.rules:
         mark = "wins " if row.holds and row.rule == found.rule else "holds" if row.holds else "no   "
         click.echo(f"{mark}    {row.rule}: {row.reason} → {row.result}")

@@ -11,6 +11,7 @@ from dragoman.routing.choose import RouteChoice, apply_rule, choose, find_direct
 from dragoman.routing.rules import CompiledRule, ConditionCheck, find_failed_check
 from dragoman.routing.traits import RequestTraits
 
+UNREADABLE = "the body is no request of this API, so it counts as a turn without text, tools and images"
 #: Runs the function of a rule: its choice, or why it decides nothing.
 CallFunction = Callable[[Rule, RequestTraits], RouteChoice | str]
 
@@ -36,6 +37,8 @@ class RouteExplanation(msgspec.Struct, frozen=True, kw_only=True):
     answer: str = ""
     #: Why nothing serves the request; empty if something does.
     error: str = ""
+    #: What that means for the rules, if the body cannot be read; or empty.
+    unreadable: str = ""
     rules: tuple[RuleExplanation, ...] = ()
 
 
@@ -67,6 +70,7 @@ def explain_route(
         targets=tuple(map(str, winner.targets)) if winner else (),
         answer=winner.answer if winner else "",
         error=error,
+        unreadable="" if traits.request is not None else UNREADABLE,
         rules=tuple(rows),
     )
 
