@@ -29,6 +29,7 @@ base_url = "http://127.0.0.1:9/v1"
 Json = dict[str, Any]
 CLAUDE = {"user-agent": "claude-cli/2.1.325 (external, cli)"}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+TITLE = {"type": "object", "properties": {"title": {"type": "string"}}}
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 NIGHT = datetime(2026, 11, 18, 23, 30)
 
@@ -251,7 +252,23 @@ PRESET_CASES: dict[str, Callable[[], RequestTraits]] = {
     "coding": lambda: traits(*LATER),
     "tools": lambda: traits(tools=[READ]),
     "lead": lambda: traits(system="hydra:lead"),
+    "multimodal": lambda: traits(user(IMAGE), answer(text("ok")), user("and now?")),
+    "vision": lambda: traits(user(IMAGE)),
+    "longcontext": lambda: traits(user("some word " * 180_000)),
+    "websearch": lambda: traits(tools=[SEARCH]),
+    "thinking": lambda: traits(thinking={"type": "adaptive"}),
+    "search": lambda: traits(user("hi"), answer({**EDIT, "name": "Grep"}), user(RESULT)),
+    "probes": lambda: traits(user("quota"), max_tokens=1),
+    "title": lambda: traits(output_config={"format": {"type": "json_schema", "schema": TITLE}}),
+    "compaction": lambda: traits(user("Your task is to create a detailed summary of the conversation")),
+    "subAgent": lambda: traits(headers={**CLAUDE, "x-claude-code-agent-id": "a1"}),
 }
+#: They hold for every request: the tag in the prompt decides.
+ALWAYS = {"default", "tag"}
+
+
+def test_every_preset_has_a_case() -> None:
+    assert set(PRESET_CASES) | ALWAYS == set(PRESETS)
 
 
 @pytest.mark.parametrize("preset", PRESET_CASES)
