@@ -11,7 +11,9 @@ from pathlib import Path
 from dragoman.accounts.keys import create_key
 from dragoman.accounts.limits import Limits
 from dragoman.storage.port import Transaction
+from tests.page.browser import Tab
 from tests.page.sample_gateway import Agent, Model, Say, play
+from tests.page.test_processes import served
 from tests.page.test_screens import SCREENS, show, signed_in
 from tests.server.running import Running
 
@@ -46,19 +48,32 @@ async def take_pictures(folder: Path, kind: str, *, is_dark: bool) -> None:
             await play(gateway, model)
             for name, (address, text) in SCREENS.items():
                 if name == "doctor":
-                    # Its checks need an installed gateway.
                     continue
                 if name == "keys":
                     await use_keys(gateway, model)
                     text = "ann"
-                await tab.resize(WIDTH, HEIGHT)
-                await show(tab, address, text)
-                await tab.until("!document.querySelector('main').innerText.includes('loading …')")
-                needed = await tab.run("document.documentElement.scrollHeight")
-                await tab.resize(WIDTH, min(max(HEIGHT, int(needed)), MAX_HEIGHT))
-                # The live view is renewed once a second.
-                await asyncio.sleep(1.5)
-                await tab.take_picture(folder / f"{name}.{kind}", kind)
+                await take_picture(tab, folder / f"{name}.{kind}", address, text, state)
+    with tempfile.TemporaryDirectory(prefix="gateway-") as state:
+        # The checks of doctor need a gateway in a process of its own.
+        async with served(Path(state)) as (tab, _, __):
+            await tab.set_dark(is_dark)
+            address, text = SCREENS["doctor"]
+            await take_picture(tab, folder / f"doctor.{kind}", address, text, state)
+
+
+async def take_picture(tab: Tab, file: Path, address: str, text: str, state: str) -> None:
+    """Take a picture of a screen with all its height. The folder `state` is shown by another name."""
+    await tab.resize(WIDTH, HEIGHT)
+    await show(tab, address, text)
+    await tab.until("!document.querySelector('main').innerText.includes('loading …')")
+    needed = await tab.run("document.documentElement.scrollHeight")
+    await tab.resize(WIDTH, min(max(HEIGHT, int(needed)), MAX_HEIGHT))
+    # The live view is renewed once a second.
+    await asyncio.sleep(1.5)
+    cells = f"[...document.querySelectorAll('td, dd')].filter((cell) => cell.textContent.includes({state!r}))"
+    renamed = f"cell.textContent = cell.textContent.replace({state!r}, '/srv/gateway')"
+    await tab.run(f"{cells}.forEach((cell) => {{ {renamed}; }})")
+    await tab.take_picture(file, file.suffix[1:])
 
 
 if __name__ == "__main__":

@@ -178,7 +178,8 @@ class TurnWriter:
             return self._find_project(job.session, body)
         new = self._contents.prepare(job, body)
         if job.client is None:
-            self._find_project(job.session, new)
+            # The first request may begin like that of another session, which has the folder then.
+            self._find_project(job.session, new if job.session in self._projects else body)
 
     def _find_project(self, session: str, text: bytes) -> None:
         """Look for the project of a session in the new text of its first requests."""
