@@ -337,6 +337,30 @@ def test_arguments_that_cannot_be_read_are_an_error_for_the_model() -> None:
     assert "must be a JSON object" in str(texts_of_results(request))
 
 
+@pytest.mark.rule("R78")
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ('{"query":"a",}', [{"query": "a"}]),
+        ("{'query': 'a'} // why", [{"query": "a"}]),
+        ('```json\n{query: "a"}\n```', [{"query": "a"}]),
+        ("", [{}]),
+        # Complete by the schema, which has no other argument.
+        ('{"query":"a"', [{"query": "a"}]),
+        # Half a call does not run.
+        ('{"query":"a', []),
+        ('{"query":', []),
+        ("null and void", []),
+    ],
+)
+def test_arguments_that_are_nearly_json_are_read(arguments: str, expected: list[Json]) -> None:
+    tool = LookUp()
+    asked = ToolCall(id="call_1abcdefgh", name=NAME, arguments=arguments)
+    _, request, _ = ask_with(tool, [asked], [Text(text="So.")])
+    assert [each.arguments for each in tool.runs] == expected
+    check_history(request)
+
+
 def test_rounds_are_bounded_and_the_model_is_informed_of_the_last() -> None:
     text, request, count = ask_with(LookUp(), [call(NAME, 1)], settings_=ToolsSettings(rounds=2))
     assert count == 3

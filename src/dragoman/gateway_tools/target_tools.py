@@ -19,6 +19,9 @@ from dragoman.gateway_tools.tool import (
     ToolOutcome,
     ToolRun,
 )
+from dragoman.governance.repair import repair
+from dragoman.governance.repair.candidates import decode_object
+from dragoman.governance.repair.steps import RepairStep
 from dragoman.hub.blocks import Citation, Media, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.request import Message, Request, ToolChoice, list_declared_tools
@@ -34,18 +37,21 @@ MAX_PARALLEL = 8
 #: Characters of a picture in base64. Vendors refuse a request with a larger one.
 MAX_PICTURE = 5 * 1024 * 1024
 SOURCES = "Sources. To cite one, write its number in brackets after the statement, such as [1]."
+#: Steps of a repair that add what is missing: the call may have been cut off.
+_COMPLETED = frozenset({RepairStep.BRACKETS.value, RepairStep.UNFINISHED_STRING.value})
 LAST_CALL = "[The gateway runs no further calls in this reply: answer with what is known.]"
 
 
 class OfferedFunction(msgspec.Struct, frozen=True):
     """Where a function of the request comes from.
 
-    That is its tool, the tool's own name for it, and the context of the tool's offer.
+    That is its tool, the tool's own name for it, the context of the tool's offer, and the function's schema.
     """
 
     tool: GatewayTool
     name: str
     context: object
+    schema: dict[str, object] | None = None
 
 
 class RunRecord(msgspec.Struct, frozen=True):
@@ -125,7 +131,7 @@ class TargetTools:
             name = function.name
             while name in declared or name in self._offered:
                 name = f"gateway_{name}"
-            self._offered[name] = OfferedFunction(tool, function.name, offer.context)
+            self._offered[name] = OfferedFunction(tool, function.name, offer.context, function.schema)
             functions.append(replace(function, name=name))
         for name in offer.undeclared:
             if name not in declared and name not in self._offered:
@@ -207,7 +213,7 @@ class TargetTools:
             run = ToolRun(
                 name=offered.name,
                 id=name,
-                arguments=_read_arguments(call.arguments),
+                arguments=_read_arguments(call.arguments, offered.schema),
                 context=offered.context,
                 ask_model=self._ask_model,
             )
@@ -280,12 +286,12 @@ def _list_source(number: int, source: Citation) -> str:
     return "\n".join(filter(None, (f"[{number}] {source.title}".rstrip(), source.url, source.quote)))
 
 
-def _read_arguments(arguments: str) -> dict[str, object]:
-    try:
-        value = msgspec.json.decode(arguments or "{}")
-    except (ValueError, RecursionError):
-        raise ToolFailed("the arguments are not valid JSON") from None
-    if not isinstance(value, dict):
+def _read_arguments(arguments: str, schema: dict[str, object] | None) -> dict[str, object]:
+    """The arguments of a call, also if the model wrote them as nearly JSON. Half a call does not run."""
+    repaired = repair(arguments, schema)
+    is_whole = _COMPLETED.isdisjoint(repaired.steps) or repair(arguments, schema, truncated=True).ok
+    value = decode_object(repaired.text) if repaired.ok and is_whole else None
+    if value is None:
         raise ToolFailed("the arguments must be a JSON object")
     return value
 
