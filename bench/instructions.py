@@ -19,13 +19,15 @@ from typing import Any
 
 import msgspec
 
-from bench.payloads import anthropic_stream, chat_stream, grow_session, responses_session
+from bench.payloads import anthropic_stream, chat_session, chat_stream, grow_session, responses_session
 from dragoman.config.config import Config, Route
+from dragoman.config.model_facts import build_layers
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.rules import Rule
 from dragoman.config.settings import RecordLevel, RecordSettings
 from dragoman.exchange.gateway import Gateway
 from dragoman.governance.settings import read_governance
+from dragoman.providers.presets import load_presets
 from dragoman.server.app import App
 from dragoman.storage.sqlite import SqliteStorage
 from dragoman.upstream.port import UpstreamRequest
@@ -40,6 +42,8 @@ LANES = {
     "translated": ("/v1/messages", "chat-model", 10.0),
     "governed": ("/v1/messages", "local-model", None),
     "renamed": ("/v1/messages", "alias", 5.0),
+    "renamed, catalogued model": ("/v1/messages", "opus", 5.0),
+    "same dialect, default governance": ("/v1/chat/completions", "vllm-model", None),
     "forwarded": ("/v1/messages", "claude-model", None),
     "stored": ("/v1/responses", "chat-model", None),
     "websocket": ("/v1/responses", "chat-model", None),
@@ -50,10 +54,22 @@ _ROUTES = {
     "local-model": ("local", "mock"),
     "alias": ("claude", "mock"),
     "claude-model": ("claude", "claude-model"),
+    "opus": ("anthropic", "claude-opus-4-7"),
+    "vllm-model": ("vllm", "qwen3-coder"),
+}
+
+#: The session of an agent, by the path of its requests.
+_SESSIONS = {
+    "/v1/messages": grow_session,
+    "/v1/responses": responses_session,
+    "/v1/chat/completions": chat_session,
 }
 
 #: The default for local servers.
 LOCAL: dict[str, object] = {"tools": "hold", "harvest": "auto", "rename": True}
+
+#: Providers with the facts and the governance that the gateway knows of them.
+_KNOWN = ("anthropic", "vllm")
 
 #: The markers of roles that rules search for.
 ROLES: dict[str, tuple[str, ...]] = {"lead": ("hydra:lead",)}
@@ -97,14 +113,26 @@ class ScriptedServer:
         """Nothing is open."""
 
 
+def _build_known(name: str) -> Provider:
+    preset = load_presets()[name]
+    return Provider(
+        name=name,
+        dialect=preset.dialect,
+        base_url="http://127.0.0.1:9",
+        governance=read_governance(preset.governance),
+        layers=build_layers(name, preset, {}),
+    )
+
+
 def build_app(folder: str, rules: tuple[Rule, ...], record: RecordLevel, delay: float = 0) -> App:
     """A gateway with an upstream for each lane, which answers `delay` seconds after the request."""
     chat = Provider(name="chat", dialect="openai_chat", base_url="http://127.0.0.1:9/v1")
     local = msgspec.structs.replace(chat, name="local", governance=read_governance(LOCAL))
     claude = Provider(name="claude", dialect="anthropic", base_url="http://127.0.0.1:9")
+    known = {name: _build_known(name) for name in _KNOWN}
     routes = tuple(Route(match=name, targets=(TargetName(*to),)) for name, to in _ROUTES.items())
     config = Config(
-        providers={"chat": chat, "local": local, "claude": claude},
+        providers={"chat": chat, "local": local, "claude": claude, **known},
         routes=routes,
         rules=rules,
         roles=ROLES,
@@ -112,7 +140,8 @@ def build_app(folder: str, rules: tuple[Rule, ...], record: RecordLevel, delay: 
     )
     chat_server = ScriptedServer(chat_stream(), delay)
     claude_server = ScriptedServer(anthropic_stream(), delay)
-    servers = {"chat": chat_server, "local": chat_server, "claude": claude_server}
+    servers = {"chat": chat_server, "local": chat_server, "vllm": chat_server}
+    servers |= {"claude": claude_server, "anthropic": claude_server}
     return App(Gateway(config, upstreams=servers, storage=SqliteStorage(Path(folder) / "state.sqlite")))
 
 
@@ -170,7 +199,7 @@ async def run_turns(
 ) -> None:
     """Run so many turns of a lane in this process. `rules`: those of the gateway; none of them may hold."""
     path, model, _ = LANES[lane]
-    build = responses_session if path == "/v1/responses" else grow_session
+    build = _SESSIONS[path]
     # All bodies, also in the short run: the difference must not contain their construction.
     bodies = [body for number in range(LONG // 20) for body in build(number, model)][:turns]
     with tempfile.TemporaryDirectory() as folder:

@@ -160,9 +160,18 @@ def grow_session(number: int, model: str, turns: int = 20) -> list[bytes]:
 
 def responses_session(number: int, model: str, turns: int = 20) -> list[bytes]:
     """The same session in the dialect of the Responses API."""
+    return _translate_session("openai_responses", number, model, turns)
+
+
+def chat_session(number: int, model: str, turns: int = 20) -> list[bytes]:
+    """The same session in the dialect of Chat Completions."""
+    return _translate_session("openai_chat", number, model, turns)
+
+
+def _translate_session(dialect: str, number: int, model: str, turns: int) -> list[bytes]:
     return [
         msgspec.json.encode(
-            {**translate_request(body, source="anthropic", target="openai_responses").body, "model": model}
+            {**translate_request(body, source="anthropic", target=dialect).body, "model": model}
         )
         for body in grow_session(number, model, turns)
     ]
