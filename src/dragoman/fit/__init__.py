@@ -12,6 +12,7 @@ The passes, one module per kind of fact:
 
 - `passes`: the table of all passes with their order and scope, and `fit`.
 - `front`: the passes over settings and tools, apart from the conversation.
+- `settings`: the passes over the settings alone, if a request for its own dialect needs no others.
 - `editing`: edits of frozen requests, shared by the passes.
 - `vendor_fields`: stored state, account fields, fields without an equivalent.
 - `names`, `ids`: tool names and call ids; each also has the stage that restores them in the reply.

@@ -20,7 +20,7 @@ from dragoman.fit.messages import (
     merge_messages,
 )
 from dragoman.fit.names import fit_names
-from dragoman.fit.reasoning import add_blank_reasoning, fit_reasoning
+from dragoman.fit.reasoning import add_blank_reasoning, fit_calls_without_reasoning, fit_reasoning
 from dragoman.fit.schemas import fit_output, fit_schemas
 from dragoman.fit.seals import fit_seals
 from dragoman.fit.stops import fit_stops
@@ -123,7 +123,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("blank reasoning", add_blank_reasoning, Scope.MESSAGE),
     # The token cap comes before reasoning, which must fit below it. Choice and sampling depend on reasoning.
     Pass("token cap", fit_max_tokens, Scope.SETTINGS),
-    Pass("reasoning", fit_reasoning, Scope.MESSAGES),
+    Pass("reasoning", fit_reasoning, Scope.SETTINGS),
+    Pass("calls without reasoning", fit_calls_without_reasoning, Scope.MESSAGES),
     Pass("tool choice", fit_choice, Scope.REQUEST),
     Pass("sampling", fit_sampling, Scope.SETTINGS),
     Pass("stop sequences", fit_stops, Scope.SETTINGS),

@@ -43,7 +43,7 @@ BLANK = Reasoning(parts=(" ",))
 
 
 def fit_reasoning(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Write the reasoning settings in the target's style, and make budget, token cap and history agree."""
+    """Write the reasoning settings in the target's style, and make budget and token cap agree."""
     wanted = request.reasoning
     if not target.whole_reasoning and not request.stream:
         if wanted is not None and not is_off(wanted):
@@ -59,8 +59,7 @@ def fit_reasoning(request: Request, target: TargetFacts, losses: Losses) -> Requ
             fitted = replace(fitted, style="", extras={})
     if fitted != wanted:
         request = replace(request, reasoning=fitted)
-    request = _fit_budget_below_cap(request, target, losses)
-    return _fit_calls_without_reasoning(request, target, losses)
+    return _fit_budget_below_cap(request, target, losses)
 
 
 def add_blank_reasoning(request: Request, target: TargetFacts, losses: Losses) -> Request:
@@ -253,7 +252,7 @@ def _fit_budget_below_cap(request: Request, target: TargetFacts, losses: Losses)
     return replace(request, reasoning=replace(wanted, budget=budget))
 
 
-def _fit_calls_without_reasoning(request: Request, target: TargetFacts, losses: Losses) -> Request:
+def fit_calls_without_reasoning(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Switch reasoning off if the open calls come without reasoning that the target accepts.
 
     That is so for calls of another model. The target refuses to continue its reasoning behind them.
