@@ -105,12 +105,14 @@ def test_every_row_belongs_to_a_pass_and_to_facts() -> None:
         ({"images": False}, False),
         ({"system": "user"}, False),
         ({"choices": frozenset({"auto"})}, True),
+        # A stage of the reply looks for the stop sequences that the target does not take.
+        ({"stop_limit": 1}, False),
     ],
 )
 def test_settings_are_enough_unless_a_fact_is_about_something_else(
     facts: dict[str, Any], is_enough: bool
 ) -> None:
     target = target_for("anthropic", "anthropic", **facts)
-    asked = Request(dialect="anthropic", model="m", max_tokens=20)
+    asked = Request(dialect="anthropic", model="m", max_tokens=20, stop=("one", "two"))
     fitted = fit_settings(asked, target, Losses(), lambda fact: fact != "documents")
     assert (fitted is not None) == is_enough

@@ -397,9 +397,21 @@ def test_a_message_is_kept_short_and_without_secrets() -> None:
 def test_a_request_that_cannot_be_read_is_left_as_it_is() -> None:
     async def scenario() -> None:
         upstream = refuse("temperature")
-        result = await build(upstream).run_exchange(chat(tools=5))
+        result = await build(upstream).run_exchange(chat(stop=5))
         assert result.client.status == 400
         assert result.client.json()["error"]["message"] == NO_TEMPERATURE + PLACE
+
+    run(scenario())
+
+
+def test_a_setting_is_removed_from_a_request_whose_tools_cannot_be_read() -> None:
+    async def scenario() -> None:
+        upstream = refuse("temperature")
+        result = await build(upstream).run_exchange(chat(tools=5))
+        assert result.client.status == 200
+        sent = upstream.calls[-1].body
+        assert b'"tools":5' in sent
+        assert b"temperature" not in sent
 
     run(scenario())
 

@@ -6,7 +6,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
@@ -87,6 +87,12 @@ class Forwarding:
     repeats_model = False
     #: How an envelope with foreign seals begins. A history that contains one cannot be forwarded.
     envelope_mark = ENVELOPE_START.encode()
+    #: Bytes of content that may change a request whatever its facts are: items that change settings, seals of
+    #: other vendors in a field of this dialect.
+    special_mark = b""
+    #: Bytes that are in every conversation with content that a fact is about. A fact without bytes may be
+    #: about any conversation.
+    content_marks: ClassVar[Mapping[str, bytes]] = {}
     #: Whether `find_template` finds templates.
     has_templates = False
 

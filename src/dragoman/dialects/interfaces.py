@@ -117,6 +117,9 @@ class HistoryFields(msgspec.Struct, frozen=True, kw_only=True):
     conversation: str
     #: Members that may differ between requests with the same translated history: system prompts, metadata.
     independent: frozenset[str] = frozenset()
+    #: Members with system prompts, and with tools. Beside these and the conversation there are only settings.
+    system: frozenset[str] = frozenset()
+    tools: frozenset[str] = frozenset({"tools"})
 
 
 class CountFormat(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,15 @@ must be known or changed. `build_target_request` makes the request for one targe
 - `translate`: the request is read into hub values, fitted to the target and written in its dialect.
   A request under governance is in this lane too, even if its bytes go on unchanged: its reply is translated.
 
+Which lane a request within one dialect takes depends on the facts of the model (unread):
+
+- No fact is known that holds for the client, and nothing is governed: `forward` or `patch`.
+- The facts are about settings alone, or about content that the conversation does not have (the settings rule,
+  `fit.settings`): only the settings are read and fitted, and those that change are edited in the client's
+  bytes. Governance reads the tools and the last answer too.
+- A fact is about anything else, or the gateway changes the request: the whole request is read and fitted. If
+  that changes nothing, the client's bytes are patched all the same.
+
 `TargetRequest` (target_request) holds the bytes for one target and knows how its reply is read.
 `start_reply` gives the pipeline of a streamed reply, `start_whole_reply` that of a whole one.
 `prepare_reply` builds the former while the request is sent and the upstream works, so that it is ready for
@@ -44,6 +53,7 @@ Modules
 - `reuse`, `remembered`, `continued`, `front`, `history`: translated history of earlier requests.
 - `reading`, `kept_texts`: the new messages of such a request, and what rules need of the others.
 - `target_provider`: the interface of a provider. `search`: requests for a web search alone.
+- `unread`: requests within one dialect whose conversation is not read.
 - `outline`: the part of a request that its reply needs.
 - `payload`: edits that the configuration of a provider asks for.
 - `refused_fields`: removes fields that the target is known to refuse.

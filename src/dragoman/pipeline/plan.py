@@ -10,6 +10,7 @@ from functools import partial
 import msgspec
 
 from dragoman.agents import ClientIdentity, identify_client
+from dragoman.dialects.forwarding import Members
 from dragoman.dialects.interfaces import ClientContext, Tokenizer
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
@@ -28,11 +29,12 @@ from dragoman.pipeline.governance import find_governed_target, govern_request
 from dragoman.pipeline.reading import AbridgedRequest
 from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.remembered import OwnHistories
-from dragoman.pipeline.reuse import BodyParts, HistoryReuse, sort_losses
+from dragoman.pipeline.reuse import BodyParts, HistoryReuse, list_losses
 from dragoman.pipeline.rounds import ReplySteps, RequestTools
 from dragoman.pipeline.search import refuse_lost_search
 from dragoman.pipeline.target_provider import TargetProvider
 from dragoman.pipeline.target_request import Lane, TargetRequest
+from dragoman.pipeline.unread import build_unread_request
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
 from dragoman.tokens.request import PromptSample
 from dragoman.tokens.tokenizers import OVERHEADS, ToolsForm
@@ -213,11 +215,9 @@ class RequestPlan:
         mark = self.dialect.forwarding.envelope_mark
         can_forward = is_same_dialect and not self.metadata.is_assembled and self.body.find(mark) < 0
         # The search reads the whole body, so it comes last.
-        is_idle = steps is None and (
-            governance.is_off or governance.is_idle(has_tools=self.body.find(b'"tools"') >= 0)
-        )
+        is_idle = governance.is_off or governance.is_idle(has_tools=self.body.find(b'"tools"') >= 0)
         can_reuse = not is_same_dialect and tools is None and edit is None and not refused_seals
-        settings = None if is_idle else governance
+        settings = None if is_idle and steps is None else governance
         self._reuse = reuse = self._find_reuse(settings, provider, model, can_reuse=can_reuse)
         if reuse is not None:
             build = partial(reuse.build_target_request, self, provider, model, report=report, timer=timer)
@@ -227,19 +227,16 @@ class RequestPlan:
             check_rules(self.request, self.dialect.request_rules)
         asked = self._apply_tools(tools, provider, model, refused_seals, edit) if tools is not None else None
         tools = tools if asked is not None else None
-        if tools is not None or not is_idle:
+        if can_forward and tools is None and edit is None and steps is None:
+            refused_seals = self._find_contained(refused_seals)
+            build = partial(build_unread_request, self, self._parts, provider, model, settings)
+            if not refused_seals and (unread := build(report=report, timer=timer, strict=strict)):
+                return unread
+        if tools is not None or settings is not None:
             request = asked or self._edit(refused_seals, edit)
             governed = partial(self._govern, request, provider, model, governance, report, timer)
             return governed(strict=strict, can_forward=can_forward, tools=tools, steps=steps)
-        # A client that asks a server of its own dialect for a model by its name knows the model; only what
-        # the configuration states holds for it. Behind an alias the client cannot know the model.
-        knows_model = model == self.model
-        has_facts = provider.has_stated_facts(model) if knows_model else bool(provider.merge_facts(model))
-        if can_forward and not has_facts and edit is None:
-            refused_seals = self._find_contained(refused_seals)
-            if not refused_seals:
-                return TargetRequest(self, provider, model, *self._patch(model, None))
-        profile = provider.build_profile(model, only_stated=can_forward and knows_model)
+        profile = provider.build_profile(model, only_stated=can_forward and model == self.model)
         facts = build_target_facts(profile, self.metadata.dialect)
         losses = Losses(self.read_losses)
         fitted = fit(self._edit(refused_seals, edit), facts, losses)
@@ -358,21 +355,25 @@ class RequestPlan:
         is_unchanged = msgspec.structs.replace(fitted, model=request.model) == request
         if can_forward and is_unchanged and has_limit_field(request, facts) and not facts.instructions:
             losses = Losses()
-            body, lane = self._patch(fitted.model, facts)
+            body, lane = self.patch(fitted.model, facts)
             patched = remove_fields(body, facts.refused_fields, losses)
             lane = lane if patched is body else "patch"
         else:
             patched, lane = self.write(fitted, facts, losses), "translate"
-        if strict:
-            losses.refuse_if_any()
-        return patched, lane, sort_losses(losses.as_tuple())
+        return patched, lane, list_losses(losses, strict=strict)
 
-    def _patch(self, model: str, facts: TargetFacts | None) -> tuple[bytes, Lane]:
-        """Put the target's model name into the client's bytes. Returns them and the lane."""
-        if model == self.model:
-            return self._request_usage(self.body, facts), "forward"
-        body = self.dialect.forwarding.rename_model(self.body, model, self._parts.split())
-        return self._request_usage(body, facts), "patch"
+    def patch(
+        self, model: str, facts: TargetFacts | None = None, edited: Members | None = None
+    ) -> tuple[bytes, Lane]:
+        """Put the target's model name into the client's bytes. Returns them and the lane.
+
+        `edited`: the members of the body with other settings; None: they stay as they are.
+        """
+        body = self.body if edited is None else encode(edited)
+        if model != self.model:
+            body = self.dialect.forwarding.rename_model(body, model, edited or self._parts.split())
+        is_same = model == self.model and edited is None
+        return self._request_usage(body, facts), "forward" if is_same else "patch"
 
     def write(self, fitted: Request, facts: TargetFacts, losses: Losses) -> bytes:
         """Write a fitted request in its target's dialect."""

@@ -87,7 +87,7 @@ class HistoryReuse:
         if not isinstance(history, TranslatedHistory):
             return None
         target = self._target
-        refit = partial(_fit_whole, self._source, plan.body, target)
+        refit = partial(fit_whole, self._source, plan.body, target)
         continued = continue_history(
             history,
             self._split,
@@ -107,7 +107,7 @@ class HistoryReuse:
             remove_fields(continued.body, facts.refused_fields, losses),
             "translate",
             facts=facts,
-            losses=sort_losses(losses.as_tuple()),
+            losses=list_losses(losses),
             governed=governed,
             report=report,
             timer=timer,
@@ -155,7 +155,7 @@ def _keep_samples(
         history.memo.samples.update((form, (system, sample)) for form, sample in samples.items())
 
 
-def _fit_whole(source: RequestSource, body: bytes, target: GovernedTarget) -> Request:
+def fit_whole(source: RequestSource, body: bytes, target: GovernedTarget) -> Request:
     """The fitted request, without anything remembered."""
     dialect, losses = dialect_named(source.dialect), Losses()
     request = dialect.read_request(read_object(body), losses, model=source.model, stream=source.stream)
@@ -264,6 +264,11 @@ class BodyParts:
         return self.conversation
 
 
-def sort_losses(losses: Sequence[Loss]) -> tuple[Loss, ...]:
-    """The losses in an order that does not depend on how the request was translated."""
-    return tuple(sorted(losses, key=lambda loss: (len(loss.path), loss.path, loss.reason)))
+def list_losses(losses: Losses, *, strict: bool = False) -> tuple[Loss, ...]:
+    """The losses in an order that does not depend on how the request was translated.
+
+    `strict`: any loss raises `LossRefused`.
+    """
+    if strict:
+        losses.refuse_if_any()
+    return tuple(sorted(losses.as_tuple(), key=lambda loss: (len(loss.path), loss.path, loss.reason)))

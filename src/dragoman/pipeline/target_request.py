@@ -65,6 +65,7 @@ class TargetRequest:
         tools: RequestTools | None = None,
         continued: ContinuedTranslation | None = None,
         steps: ReplySteps | None = None,
+        front: Request | None = None,
     ) -> None:
         self._plan = plan
         self._provider = provider
@@ -82,6 +83,8 @@ class TargetRequest:
         self._tools = tools
         self._continued = continued
         self._steps = steps
+        #: The client's request without its conversation, if the reply is governed and needs no more.
+        self._front = front
         self._rounds: GovernanceRounds | None = None
         #: The pipeline of the reply, if it was built before the head of the reply came.
         self._prepared: ReplyPipeline | None = None
@@ -221,7 +224,7 @@ class TargetRequest:
 
     def outline_request(self) -> Request:
         """The part of the client's request that its reply needs."""
-        asked = self._plan.request if self._continued is None else self._continued.outline
+        asked = self._front or (self._continued.outline if self._continued else self._plan.request)
         return build_outline(asked, with_seals=self._plan.metadata.with_seals)
 
     @property
@@ -247,8 +250,9 @@ class TargetRequest:
 
     def _estimate_input(self) -> int:
         """Estimate the prompt's tokens, for clients that need a number before the upstream reports one."""
-        upstream = dialect_named(self._provider.wire_dialect)
-        if upstream.reports_input_first or not self._plan.dialect.writes_input_estimate:
+        upstream, client = dialect_named(self._provider.wire_dialect), self._plan.dialect
+        # Within one dialect the client gets the counts that the upstream sends.
+        if upstream is client or upstream.reports_input_first or not client.writes_input_estimate:
             return 0
         return self._plan.estimate_tokens(find_tokenizer(self.model, upstream.name))
 

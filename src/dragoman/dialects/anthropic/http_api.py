@@ -79,7 +79,9 @@ def _read_count_body(body: Json) -> Json:
     return body
 
 
-HISTORY = HistoryFields(conversation="messages", independent=frozenset({"system", "metadata"}))
+HISTORY = HistoryFields(
+    conversation="messages", independent=frozenset({"system", "metadata"}), system=frozenset({"system"})
+)
 
 COUNTING = CountFormat(
     tokenizer="claude", read_body=_read_count_body, write_answer=lambda tokens: {"input_tokens": tokens}

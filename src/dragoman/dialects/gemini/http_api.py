@@ -124,8 +124,7 @@ def _write_count(tokens: int) -> Json:
     return {"totalTokens": tokens, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens}]}
 
 
-HISTORY = HistoryFields(
-    conversation="contents", independent=frozenset({"systemInstruction", "system_instruction"})
-)
+_SYSTEM = frozenset({"systemInstruction", "system_instruction"})
+HISTORY = HistoryFields(conversation="contents", independent=_SYSTEM, system=_SYSTEM)
 
 COUNTING = CountFormat(tokenizer="gemini", read_body=_read_count_body, write_answer=_write_count)

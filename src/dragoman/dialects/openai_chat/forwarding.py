@@ -1,6 +1,8 @@
 """Rules for forwarding a stream of the Chat Completions API. `usage` hides the usage."""
 
 import re
+from collections.abc import Mapping
+from typing import ClassVar
 
 from dragoman.dialects.event_template import EventTemplate
 from dragoman.dialects.forwarding import Forwarding, Members, RequestPeek, peek_members
@@ -25,6 +27,13 @@ class ChatForwarding(Forwarding):
     # Deltas hold strings only, and quotes inside them are escaped.
     repeats_model = True
     has_templates = True
+    special_mark = b'"thought_signature"'
+    content_marks: ClassVar[Mapping[str, bytes]] = {
+        "images": b'"image_url"',
+        "documents": b'"file"',
+        "audio": b'"input_audio"',
+        "video": b'"video_url"',
+    }
 
     def peek(self, members: Members) -> RequestPeek | None:
         found = peek_members(members)

@@ -25,7 +25,11 @@ class ChatHttpApi(HttpApi):
 HTTP_API = ChatHttpApi()
 
 #: The API has no endpoint for token counts; the answer has the form of OpenAI's other API.
-HISTORY = HistoryFields(conversation="messages", independent=frozenset({"metadata", "user"}))
+HISTORY = HistoryFields(
+    conversation="messages",
+    independent=frozenset({"metadata", "user"}),
+    tools=frozenset({"tools", "functions"}),
+)
 
 COUNTING = CountFormat(
     tokenizer="open", write_answer=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens}

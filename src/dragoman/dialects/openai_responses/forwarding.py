@@ -14,6 +14,7 @@ _DELTAS = compile_delta_pattern(rb"[^\n]*\.delta")
 class ResponsesForwarding(Forwarding):
     reply_path = "response"
     reply_mark = b'"response"'
+    special_mark = b'"configuration_update"'
 
     def is_delta_run(self, events: bytes) -> bool:
         deltas = events.count(b".delta\ndata: ")

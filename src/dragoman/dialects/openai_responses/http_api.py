@@ -41,7 +41,9 @@ class ResponsesHttpApi(HttpApi):
 HTTP_API = ResponsesHttpApi()
 
 HISTORY = HistoryFields(
-    conversation="input", independent=frozenset({"instructions", "metadata", "client_metadata"})
+    conversation="input",
+    independent=frozenset({"instructions", "metadata", "client_metadata"}),
+    system=frozenset({"instructions"}),
 )
 
 COUNTING = CountFormat(
