@@ -181,6 +181,50 @@ def test_a_tag_names_the_model_and_does_not_reach_it() -> None:
     assert "You review code." in str(stage.sent("side"))
 
 
+def write_tagged(dialect: str) -> bytes:
+    """A request with the tag at the beginning of the instructions, of a message and inside of one."""
+    spoken = [f"{TAG} begins", f"and {TAG} is in the middle"]
+    bodies: dict[str, object] = {
+        "anthropic": {
+            "model": "m",
+            "max_tokens": 9,
+            "system": [{"type": "text", "text": "You are."}, {"type": "text", "text": f"{TAG}You review."}],
+            "messages": [{"role": "user", "content": [{"type": "text", "text": each} for each in spoken]}],
+        },
+        "openai_chat": {
+            "model": "m",
+            "messages": [
+                {"role": "system", "content": f" {TAG}You review."},
+                *({"role": "user", "content": each} for each in spoken),
+            ],
+        },
+        "openai_responses": {
+            "model": "m",
+            "instructions": f"{TAG}You review.",
+            "input": [{"role": "user", "content": each} for each in spoken],
+        },
+        "gemini": {
+            "systemInstruction": {"parts": [{"text": f"{TAG}You review."}]},
+            "contents": [{"role": "user", "parts": [{"text": each} for each in spoken]}],
+        },
+    }
+    return msgspec.json.encode(bodies[dialect])
+
+
+@pytest.mark.parametrize("escape", [b"<", b"\\u003c"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_only_the_tag_of_the_instructions_is_removed(dialect: str, escape: bytes) -> None:
+    """Some clients write `<` in JSON as an escape."""
+    stage = Stage("[[rules]]\npreset = 'tag'")
+    question = ask(dialect)
+    body = write_tagged(dialect).replace(b"<", escape)
+    result = stage.run(msgspec.structs.replace(question, body=body))
+    assert result.client.headers["x-dragoman-target"] == "side/small"
+    sent = str(stage.sent("side"))
+    assert "You review." in sent
+    assert sent.count(TAG) == 2
+
+
 def test_a_tag_with_an_unknown_provider_changes_nothing() -> None:
     stage = Stage("[[rules]]\npreset = 'tag'")
     text = TAG.replace("side,", "nowhere,")

@@ -61,12 +61,12 @@ def test_a_request_without_a_model_gets_one() -> None:
 def test_tokens_are_estimated_for_every_tokenizer_and_anew_after_a_change() -> None:
     words = "some words and 12 numbers, " * 500
     tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-    message = {"role": "user", "content": words}
+    message = {"role": "system", "content": words}
     plan = plan_of(msgspec.json.encode({"model": "m", "messages": [message], "tools": [tool]}))
     for tokenizer in TOKENIZERS:
         assert plan.estimate_tokens(tokenizer) == estimate_from_samples(plan.request, tokenizer)
     long = plan.estimate_tokens("claude")
-    plan.remove_text(words)
+    plan.remove_instruction(words)
     assert plan.estimate_tokens("claude") < long / 3
 
 

@@ -95,7 +95,7 @@ async def _apply(
     text, name = await run_by_size(plan.body, lambda: traits.model_tag)
     choice = apply_rule(snapshot.config, rule, traits.model, name)
     if choice is not None:
-        plan.remove_text(text)
+        await run_by_size(plan.body, partial(plan.remove_instruction, text))
     return choice
 
 

@@ -24,6 +24,39 @@ def read_object(body: Body) -> Json:
     return value
 
 
+#: The members of a request, in any API, with messages of the user and of the model.
+_CONVERSATION = ("messages", "input", "contents")
+_INSTRUCTION_ROLES = ("system", "developer")
+
+
+def remove_from_instructions(body: bytes, text: str) -> bytes:
+    """The body without a text at the beginning of its instructions. The same text elsewhere stays."""
+    decoded = read_object(body)
+    for member, value in decoded.items():
+        if member not in _CONVERSATION:
+            decoded[member] = _remove_beginning(value, text)
+        elif isinstance(value, list):
+            decoded[member] = [
+                _remove_beginning(each, text)
+                if isinstance(each, dict) and each.get("role") in _INSTRUCTION_ROLES
+                else each
+                for each in value
+            ]
+    return encode(decoded)
+
+
+def _remove_beginning(value: object, text: str) -> object:
+    """The value without the text at the beginning of each of its strings."""
+    match value:
+        case str() if value.lstrip().startswith(text):
+            return value.replace(text, "", 1)
+        case list():
+            return [_remove_beginning(each, text) for each in value]
+        case dict():
+            return {name: _remove_beginning(each, text) for name, each in value.items()}
+    return value
+
+
 def read_reply_object(body: bytes) -> Json:
     """Decode an upstream's whole reply. Returns an error object if it is no JSON object."""
     if has_too_many_values(body):

@@ -24,7 +24,7 @@ from dragoman.hub.events import ReplyFailed
 from dragoman.hub.ids import IdSource, digest
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request, find_first_text
-from dragoman.pipeline.bodies import read_object
+from dragoman.pipeline.bodies import read_object, remove_from_instructions
 from dragoman.pipeline.governance import find_governed_target, govern_request
 from dragoman.pipeline.reading import AbridgedRequest
 from dragoman.pipeline.refused_fields import remove_fields
@@ -160,9 +160,9 @@ class RequestPlan:
         """Whether the dialect's reader has read the body and raised an error."""
         return self._error is not None
 
-    def remove_text(self, text: str) -> None:
-        """Remove a text of plain characters from the body, everywhere. It is read anew when it is needed."""
-        self._set_body(self.body.replace(encode(text)[1:-1], b""))
+    def remove_instruction(self, text: str) -> None:
+        """Remove a text at the beginning of the instructions. The body is read anew when it is needed."""
+        self._set_body(remove_from_instructions(self.body, text))
         self._request = self._error = None
         self._samples.clear()
         self.read_losses = Losses()
