@@ -1,6 +1,7 @@
 """`TurnWriter`: writes turns with their contents to the file. It belongs to the recorder's thread."""
 
 import asyncio
+import os
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -33,6 +34,8 @@ from dragoman.storage.database import identify_file
 CHECK_EVERY = 50
 #: Turns between two checkpoints of the write-ahead log.
 CHECKPOINT_EVERY = 100
+#: Bytes of the write-ahead log from which on it is copied earlier. It is cut to this size afterwards.
+MAX_LOG = 32 * 1024 * 1024
 #: Requests of a session that are searched for its project. Later ones have the folders of other programs.
 MAX_SEARCHES = 5
 #: Sessions that are remembered.
@@ -74,6 +77,7 @@ class TurnWriter:
 
     def __init__(self, file: Path, get_config: Callable[[], Config]) -> None:
         self._file = file
+        self._log = f"{file}-wal"
         self._get_config = get_config
         self._connection: sqlite3.Connection | None = None
         self._identity = (0, 0)
@@ -139,13 +143,19 @@ class TurnWriter:
 
     def tidy_up(self) -> None:
         """Copy what was written from the write-ahead log to the file, now and then. Raises nothing."""
-        if self._connection is None or self._until_checkpoint > 0:
+        if self._connection is None or (self._until_checkpoint > 0 and not self._is_log_long()):
             return
         self._until_checkpoint = CHECKPOINT_EVERY
         try:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
         except sqlite3.Error as error:
             self.error = str(error)
+
+    def _is_log_long(self) -> bool:
+        try:
+            return os.stat(self._log).st_size > MAX_LOG
+        except OSError:
+            return False
 
     def close(self) -> None:
         if self._connection is not None:
@@ -157,6 +167,7 @@ class TurnWriter:
         self._identity = identify_file(self._file)
         # `tidy_up` does it, when no reply waits: a checkpoint waits for the disk.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute(f"PRAGMA journal_size_limit = {MAX_LOG}")
         return connection
 
     def _forget(self) -> None:
