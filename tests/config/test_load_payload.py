@@ -19,6 +19,7 @@ MISTAKES = {
     "an empty step": ("set = {'thinking..type' = 1}", 5, "expected a path"),
     "an empty condition step": ("remove = ['a']\nwhen_present = 'a.'", 6, "expected a path"),
     "an empty path to remove": ("remove = [\n'a',\n'']", 7, "expected a path"),
+    "a path that is too deep": (f"set = {{'{'.'.join('a' * 51)}' = 1}}", 5, "at most 50 names"),
     "the model": ("set = {model = 'm'}", 5, "cannot change this member"),
     "the stream": ("remove = ['stream']", 5, "cannot change this member"),
     "a date": ("default = {a = [2020-01-01]}", 5, "JSON can express, got a date or time"),

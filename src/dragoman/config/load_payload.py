@@ -8,6 +8,9 @@ from dragoman.config.value_kinds import describe_type, read_keys
 from dragoman.hub.errors import ConfigError
 from dragoman.pipeline.payload import PayloadRule
 
+#: Names and indexes in one path. No API nests that deep, and JSON readers have a limit.
+MAX_SEGMENTS = 50
+
 #: The gateway sets these members itself, and they decide how it reads the reply.
 _OWN_MEMBERS = {
     "model": "the model is that of the target; use a route or a rule",
@@ -46,7 +49,10 @@ def _read_rule(table: TomlTable) -> PayloadRule:
 
 
 def _check_path(table: TomlTable, path: str, *place: str | int) -> None:
-    if not all(path.split(".")):
+    segments = path.split(".")
+    if len(segments) > MAX_SEGMENTS:
+        raise table.error(f"expected at most {MAX_SEGMENTS} names and indexes, got {len(segments)}", *place)
+    if not all(segments):
         hint = "such as thinking.type or messages.0.name"
         raise table.error("expected a path of names and indexes with dots between them", *place, hint=hint)
 
