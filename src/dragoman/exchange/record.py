@@ -226,7 +226,7 @@ class ExchangeRecord:
             headers["x-dragoman-target"] = make_printable(str(self.target))
         if self.session:
             headers[SESSION_HEADER] = make_printable(self.session)
-        if self.retries and not is_waiting:
+        if self.tries > 1 and not is_waiting:
             headers["x-dragoman-retries"] = str(self.retries)
             headers["x-dragoman-failed"] = make_printable(self.list_failed_attempts())
         if self.losses:

@@ -71,7 +71,7 @@ class App:
         self.gateway = gateway
         self._model_lists = ModelLists(read_models, gateway.clock)
         self.admin_token = admin_token
-        self.metrics = Metrics(lambda: gateway.config)
+        self.metrics = Metrics(lambda: gateway.snapshot.config)
         self._snapshots = SnapshotWriter(gateway.storage.folder, gateway.hide_secrets)
         gateway.observers += (log_exchange, self.metrics.count_exchange, self._snapshots.write_snapshot)
         self.recorder = _build_recorder(gateway)
@@ -267,7 +267,7 @@ def _build_recorder(gateway: Gateway) -> Recorder | None:
     folder = gateway.storage.folder
     if folder is None:
         return None
-    recorder = Recorder(find_records_file(folder / FILE_NAME), lambda: gateway.config, gateway.clock)
+    recorder = Recorder(find_records_file(folder / FILE_NAME), lambda: gateway.snapshot.config, gateway.clock)
     gateway.recorder = recorder
     gateway.observers.append(recorder.record_exchange)
     return recorder
@@ -279,7 +279,7 @@ def _require_endpoint(request: HttpRequest) -> Endpoint:
     if endpoint is None:
         message = f"no such endpoint; there are {', '.join(list_turn_paths())} and /v1/models"
         raise _build_error("not_found", 404, message, code="unknown_endpoint")
-    if request.wants_websocket and endpoint.name == "turn":
+    if endpoint.name == "turn" and request.headers.get("upgrade", "").lower() == "websocket":
         # Codex tries a WebSocket first; with this status it uses plain HTTP at once.
         message = "no WebSocket can be opened by this request; send POST requests"
         raise _build_error("invalid_request", 426, message)

@@ -74,10 +74,6 @@ class HttpRequest:
         """The response header with the request's id."""
         return {dialect_named(self.dialect).http_api.request_id_header: self.id}
 
-    @property
-    def wants_websocket(self) -> bool:
-        return self.headers.get("upgrade", "").lower() == "websocket"
-
     async def respond_json(self, body: object) -> None:
         await self.client.respond_json(200, body, self.id_headers)
 
