@@ -15,8 +15,8 @@ from dragoman.accounts.usage import ExchangeUsage
 from dragoman.config.tools import ToolsSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.exchange import Exchange
-from dragoman.gateway_tools.tool import GatewayTool, ToolFailed, ToolOffer, ToolRun
-from dragoman.hub.blocks import Reasoning, Text, ToolCall
+from dragoman.gateway_tools.tool import GatewayTool, ToolFailed, ToolOffer, ToolOutcome, ToolRun
+from dragoman.hub.blocks import Citation, Reasoning, Text, ToolCall
 from dragoman.hub.request import Request
 from dragoman.hub.usage import Usage
 from dragoman.providers.profile import TargetFacts
@@ -335,6 +335,37 @@ def test_arguments_that_cannot_be_read_are_an_error_for_the_model() -> None:
     broken = ToolCall(id="call_1abcdefgh", name=NAME, arguments='["no object"]')
     _, request, _ = ask_with(LookUp(), [broken], [Text(text="Sorry.")])
     assert "must be a JSON object" in str(texts_of_results(request))
+
+
+class Finding(LookUp):
+    """A tool with a source of its own for each query."""
+
+    async def run(self, run: ToolRun) -> ToolOutcome:
+        query = run.text("query")
+        return ToolOutcome(sources=(Citation(url=f"https://{query}.example/", title=query),))
+
+
+@pytest.mark.rule("R78")
+def test_a_number_means_one_source_in_the_whole_conversation() -> None:
+    rounds: list[list[Block]] = [
+        [call(NAME, 1)],
+        [Text(text="First [1].")],
+        [call(NAME, 2)],
+        [Text(text="Then [2], and before [1].")],
+    ]
+    scripted = ScriptedUpstream(
+        *(script("openai_chat", events_of_round(n, each, Usage())) for n, each in enumerate(rounds))
+    )
+    bench = use_tools(Bench({"up": scripted}), tool=Finding())
+    asked = question("anthropic", tools=(OWN,))
+    first = collect_sse(dialect_named("anthropic"), run(bench.run_exchange(asked)).client.body)
+    again = answer_calls("anthropic", msgspec.json.decode(asked.body), first)
+    result = run(bench.run_exchange(Ask(metadata=asked.metadata, body=msgspec.json.encode(again))))
+    second: Any = collect_sse(dialect_named("anthropic"), result.client.body)
+    cited = [each["url"] for block in second["content"] for each in block.get("citations", ())]
+    assert cited == ["https://q2.example/", "https://q1.example/"]
+    texts = texts_of_results(read_asked("openai_chat", scripted.calls[-1]))
+    assert [("[1] q1" in each, "[2] q2" in each) for each in texts] == [(True, False), (False, True)]
 
 
 @pytest.mark.rule("R78")

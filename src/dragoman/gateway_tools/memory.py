@@ -12,7 +12,16 @@ from itertools import groupby
 import msgspec
 
 from dragoman.fit.ids import decode_id
-from dragoman.hub.blocks import AnyBlock, HostedCall, HostedResult, Reasoning, Text, ToolCall, ToolResult
+from dragoman.hub.blocks import (
+    AnyBlock,
+    Citation,
+    HostedCall,
+    HostedResult,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from dragoman.hub.ids import digest
 from dragoman.hub.request import Message, Request
 from dragoman.hub.rounds import Round
@@ -21,6 +30,9 @@ replace = msgspec.structs.replace
 
 #: A part of the ids of blocks that show the client a run.
 SHOWN_MARK = "dgt0"
+#: Sources that are kept of one conversation, and conversations whose sources are kept.
+MAX_SOURCES = 200
+MAX_CITED = 200
 
 Pairs = tuple[tuple[ToolCall, ToolResult], ...]
 
@@ -43,6 +55,8 @@ class ToolMemory:
         self._limit = limit
         self._size = 0
         self._kept: OrderedDict[str, HiddenRounds] = OrderedDict()
+        #: By conversation: the sources of its results, whose numbers the model knows.
+        self._sources: OrderedDict[str, tuple[Citation, ...]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -64,6 +78,19 @@ class ToolMemory:
                 self._keep("beside", calls[:1], HiddenRounds(rounds=(pairs,)))
             elif pairs:
                 pending.append(pairs)
+
+    def keep_sources(self, conversation: str, sources: Sequence[Citation]) -> None:
+        """Keep the sources of a conversation in the order of their numbers."""
+        if not sources or len(sources) > MAX_SOURCES:
+            self._sources.pop(conversation, None)
+            return
+        self._sources[conversation] = tuple(sources)
+        self._sources.move_to_end(conversation)
+        while len(self._sources) > MAX_CITED:
+            self._sources.popitem(last=False)
+
+    def list_sources(self, conversation: str) -> tuple[Citation, ...]:
+        return self._sources.get(conversation, ())
 
     def restore(self, conversation: str, request: Request) -> Request:
         """The request with the hidden rounds of its conversation; the same object if there are none."""

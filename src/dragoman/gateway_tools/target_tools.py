@@ -10,7 +10,7 @@ import msgspec
 from dragoman.config.tools import ToolsSettings
 from dragoman.fit.names import build_name_map
 from dragoman.gateway_tools.memory import SHOWN_MARK, ToolMemory, name_conversation
-from dragoman.gateway_tools.stages import CitationStage, GatewayCallStage
+from dragoman.gateway_tools.stages import MAX_QUOTE, CitationStage, GatewayCallStage
 from dragoman.gateway_tools.tool import (
     AskModel,
     GatewayTool,
@@ -120,6 +120,8 @@ class TargetTools:
                 functions += self._add_offer(tool, offer, changed)
         if not functions:
             return request
+        # The conversation holds the numbers of earlier sources, so later ones get others.
+        self._sources = list(self._memory.list_sources(self._conversation))
         choice = self._fit_choice(changed.tool_choice)
         return replace(changed, tools=(*changed.tools, *functions), tool_choice=choice)
 
@@ -167,6 +169,9 @@ class TargetTools:
         """Keep what the client did not see of a reply that has ended."""
         known = [replace(each, withheld=tuple(map(self._restore_name, each.withheld))) for each in rounds]
         self._memory.remember(self._conversation, known)
+        if self._sources:
+            cut = [replace(each, quote=each.quote[:MAX_QUOTE]) for each in self._sources]
+            self._memory.keep_sources(self._conversation, cut)
 
     def _restore_name(self, withheld: WithheldCall) -> WithheldCall:
         call = withheld.call
