@@ -1,5 +1,6 @@
 """Pictures for a model that sees none: references, and a model that looks at them."""
 
+import asyncio
 import base64
 from typing import Any
 
@@ -10,12 +11,14 @@ from dragoman.config.config import Config
 from dragoman.config.load import load
 from dragoman.config.tools import ImageToolSettings, ToolsSettings
 from dragoman.dialects.registry import dialect_named
-from dragoman.gateway_tools.image import ImageTool
+from dragoman.gateway_tools.image import ImageTool, Pictures
 from dragoman.gateway_tools.target_tools import MAX_PICTURE
-from dragoman.gateway_tools.tool import ToolOutcome
+from dragoman.gateway_tools.tool import ToolOutcome, ToolRun
 from dragoman.gateway_tools.toolbox import build_toolbox
 from dragoman.hub.blocks import Media, Text, ToolCall
 from dragoman.hub.errors import ConfigError
+from dragoman.hub.fold import Reply, fold
+from dragoman.hub.request import Request
 from dragoman.hub.usage import Usage
 from tests.cases.essence import read_essence
 from tests.exchange.clock import run
@@ -132,6 +135,28 @@ def test_a_region_is_named_and_the_same_question_is_asked_once() -> None:
     (asked,) = seeing.calls
     assert b"from 50 % to 100 % of its width" in asked.body
     assert b"from 0 % to 25 % of its height" in asked.body
+
+
+def test_an_answer_is_kept_for_one_caller() -> None:
+    """Another caller's key may not allow the model that looks, and has a budget of its own."""
+    asked: list[str] = []
+
+    async def ask_model(name: str, request: Request) -> Reply:
+        asked.append(name)
+        return fold(events_of_round(1, [Text(text=SEEN)], Usage()))
+
+    async def scenario() -> None:
+        tool, pictures = ImageTool(ImageToolSettings(target="eye/seer")), Pictures()
+        pictures.found.append(Media(kind="image", media_type="image/png", data=PICTURE))
+        arguments: dict[str, object] = {"image": 1, "question": "What?"}
+        for owner in ("ann", "ann", "ben"):
+            call = ToolRun(
+                name="look_at_image", owner=owner, arguments=arguments, context=pictures, ask_model=ask_model
+            )
+            assert await tool.run(call) == SEEN
+
+    asyncio.run(scenario())
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ class Pictures:
 class ImageTool(GatewayTool):
     """Replaces images by numbered texts for a model that sees none, and offers `look_at_image`.
 
-    Another model answers a question about one image. Answers are cached.
+    Another model answers a question about one image. Answers are cached for each caller.
     """
 
     def __init__(self, settings: ImageToolSettings) -> None:
@@ -99,7 +99,8 @@ class ImageTool(GatewayTool):
             raise ToolFailed(f"the argument `image` must be a number from 1 to {len(pictures)}")
         picture: Media = pictures[number - 1]
         prompt = _write_prompt(run.text("question"), run.arguments.get("region"))
-        key = digest(picture.data, picture.url, prompt)
+        # The key of each caller must allow the model, and pays for it.
+        key = digest(run.owner, picture.data, picture.url, prompt)
         answer = self._answers.get(key) or await self._look(run, picture, prompt)
         self._answers[key] = answer
         self._answers.move_to_end(key)

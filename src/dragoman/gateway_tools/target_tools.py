@@ -217,6 +217,7 @@ class TargetTools:
                 raise ToolFailed("the limit of time, tokens or money for the gateway's tools is reached")
             run = ToolRun(
                 name=offered.name,
+                owner=self._owner,
                 id=name,
                 arguments=_read_arguments(call.arguments, offered.schema),
                 context=offered.context,

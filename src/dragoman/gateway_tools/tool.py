@@ -38,6 +38,8 @@ class ToolRun(msgspec.Struct, frozen=True, kw_only=True):
     """One call of a function. `name` is the name in the offer."""
 
     name: str
+    #: The caller's name: what one caller gets must not come from another one.
+    owner: str = ""
     #: For blocks that show the run: the same for the same call, different for different ones.
     id: str = ""
     arguments: dict[str, object]
