@@ -34,7 +34,15 @@ def test_a_flag_after_the_session_is_ours() -> None:
     assert (context.params["strict"], context.params["command"]) == (True, ("codex", "--strict"))
 
 
-@pytest.mark.parametrize("words", [["s", "--at"], ["s", "--at", "x", "--model", "m"], []])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["s", "--at"],
+        ["s", "--at", "x", "--model", "m"],
+        ["s", "--at", "1", "--model", "m", "--port", "65536"],
+        [],
+    ],
+)
 def test_wrong_words_are_refused(words: list[str]) -> None:
     with pytest.raises(click.UsageError):
         fork.make_context("fork", words)

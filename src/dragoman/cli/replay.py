@@ -24,6 +24,9 @@ from dragoman.records.replay import RecordedTurn, ReplayedRequest, ReplaySession
 _SHOWN = 60
 _LISTED = 5
 
+_PORT = click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Listen on this port; default: a free one."
+)
 _AGENT = click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[AGENT [ARGUMENTS]...]")
 _SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
@@ -51,7 +54,7 @@ class SessionCommand(click.Command):
 @click.option(
     "--strict", is_flag=True, help="Refuse requests that differ, instead of using the nearest turn."
 )
-@click.option("--port", default=0, help="Listen on this port; default: a free one.")
+@_PORT
 @json_option
 @click.argument("session", shell_complete=complete_sessions)
 @_AGENT
@@ -77,7 +80,7 @@ def replay(
 @config_option
 @click.option("--at", required=True, type=click.IntRange(1), help="The first turn that a live model answers.")
 @click.option("--model", required=True, help="The model from there on: a name that the configuration knows.")
-@click.option("--port", default=0, help="Listen on this port; default: a free one.")
+@_PORT
 @json_option
 @click.argument("session", shell_complete=complete_sessions)
 @_AGENT
