@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.agents import AGENTS, ClientIdentity, identify_client
 from dragoman.agents.identity import MAX_LENGTH
+from dragoman.records.turns import KEPT_HEADERS
 
 RECORDINGS = sorted(Path(__file__).parents[1].joinpath("recordings").glob("*/request-*.json"))
 
@@ -53,6 +54,13 @@ def test_a_session_of_opencode_with_a_parent_is_a_sub_agent_of_it() -> None:
     assert not identify_client(headers).is_sub_agent
     identity = identify_client({**headers, "x-parent-session-id": "ses_1"})
     assert (identity.session, identity.sub_agent) == ("ses_1", "ses_2")
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_headers_of_an_identity_are_recorded(agent: str) -> None:
+    """`dragoman explain` decides by the headers of a record."""
+    named = {*AGENTS[agent].session, *filter(None, [AGENTS[agent].parent_session])}
+    assert named <= KEPT_HEADERS
 
 
 def test_an_unknown_client_keeps_its_product_and_any_session_header() -> None:

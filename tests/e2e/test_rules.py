@@ -15,6 +15,7 @@ from tests.e2e.clients.claude import CLAUDE_CODE, GRIPS, open_session
 from tests.e2e.clients.client import CLIENT_KEY, AgentTask, Client, Outcome, write
 from tests.e2e.clients.codex import CODEX_PLAIN
 from tests.e2e.clients.gemini import GEMINI_CLI
+from tests.e2e.clients.opencode import OPENCODE
 from tests.e2e.environment import Environment
 from tests.e2e.gateway import Gateway
 from tests.e2e.upstream.script import Grip, Step, Turn, Use
@@ -229,6 +230,43 @@ def test_codex_and_gemini_cli_trigger_their_rules(
     assert run.outcome.exit == 0, run.outcome.output
     assert {each.provider for each in run.conversation.turns} == {provider}, gateway.tail()
     assert (rule, "turn", provider) in explain_session(gateway)
+
+
+MATES = """
+[[rules]]
+preset = "subAgent"
+target = "mates/helper"
+
+[[routes]]
+match = "*"
+target = "eyes/vision"
+"""
+TASK = Grip(tool="task", argument="prompt", more={"description": "Look", "subagent_type": "general"})
+
+
+def test_a_sub_agent_of_opencode_has_its_own_provider(environment: Environment, tmp_path: Path) -> None:
+    client = msgspec.structs.replace(OPENCODE[0], grips={**OPENCODE[0].grips, "agent": TASK})
+    gateway = environment.gateway("opencode-mates", configure(environment, MATES))
+    project = prepare(tmp_path / "home")
+    steps: dict[str, list[Step]] = {
+        "eyes": [Turn(text=LAST_WORDS)],
+        "mates": [Turn(text="The notes say marzipan.")],
+    }
+    conversation = environment.upstream.open(steps, client.grips)
+    steps["eyes"].insert(0, Turn(uses=(Use("agent", f"This is {conversation.key}. Read the notes."),)))
+    task = AgentTask(
+        url=gateway.url,
+        key=CLIENT_KEY,
+        prompt=f"This is {conversation.key}. Do what is to be done.",
+        home=tmp_path / "home",
+        project=project,
+        model=client.model,
+    )
+    outcome = environment.run(_run(client, task))
+    assert outcome.exit == 0, outcome.output
+    assert conversation.refusals == conversation.problems == []
+    found = {(rule, target) for rule, _, target in explain_session(gateway)}
+    assert found >= {("subAgent", "mates"), ("", "eyes")}, gateway.tail()
 
 
 TEMPLATE = "You are a coding agent of this server."

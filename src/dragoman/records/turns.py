@@ -35,7 +35,9 @@ KEPT_HEADERS = frozenset(
         "x-codex-turn-metadata",
         "x-goog-api-client",
         "x-openai-subagent",
+        "x-parent-session-id",
         "x-request-id",
+        "x-session-affinity",
         "x-session-id",
         "x-should-retry",
     }
