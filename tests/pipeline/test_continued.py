@@ -14,9 +14,10 @@ from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.forwarding import split_members
 from dragoman.hub.errors import LossRefused
 from dragoman.pipeline import reuse
-from dragoman.pipeline.history import TranslatedHistory, split_body
+from dragoman.pipeline.history import TranslatedHistory
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.remembered import HistoryKey, OwnHistories, RememberedHistories
+from dragoman.pipeline.split_body import split_body
 from dragoman.pipeline.target_request import TargetRequest
 from tests.pipeline.sessions import DIALECTS, PADDING, build, compare_session, try_build
 from tests.pipeline.test_prefix import HISTORY, list_sessions

@@ -1,6 +1,7 @@
 """What ends or prevents the reuse of translated history, check by check, and what must not."""
 
 from collections import Counter
+from collections.abc import Hashable
 from itertools import pairwise
 from typing import Any
 
@@ -14,9 +15,10 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import read_governance
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.pipeline import reuse
-from dragoman.pipeline.history import ReadHistory, SplitBody, find_section, split_body
+from dragoman.pipeline.history import ReadHistory, find_section
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.remembered import HistoryKey, OwnHistories, RememberedHistories
+from dragoman.pipeline.split_body import SplitBody, split_body
 from dragoman.pipeline.target_request import TargetRequest
 from tests.pipeline.sessions import PADDING, build
 from tests.pipeline.small_conversations import compare_conversation
@@ -261,9 +263,9 @@ class Watched(RememberedHistories):
 
     latest: ReadHistory
 
-    def keep(self, key: HistoryKey, history: ReadHistory) -> None:
+    def keep(self, key: HistoryKey, history: ReadHistory, mark: Hashable = None) -> None:
         self.latest = history
-        super().keep(key, history)
+        super().keep(key, history, mark)
 
 
 def split(body: bytes) -> SplitBody:

@@ -70,6 +70,7 @@ class Comparison:
         known = start(body, self._source, self._agent, self._own)
         whole = start(body, self._source, self._agent, None)
         self.counts["abridged"] += known.abridged is not None
+        self.counts["recognised"] += known._parts._known is not None
         self.counts["requests"] += 1
         found = list_traits(known)
         assert found == list_traits(whole)
@@ -107,6 +108,7 @@ def test_generated_sessions_are_abridged_and_have_all_kinds_of_traits(
     for seed in range(24):
         counts += compare_session(seed, source, source if is_forwarded else other, AGENTS[0])
     assert counts["abridged"] > 0.3 * counts["requests"]
+    assert (counts["recognised"] > 20) is is_forwarded
     for name in ("roles", "project", "tokens", "has_images", "tools", "called_tools", "request_class"):
         assert counts[name] > 0, name
 
@@ -171,6 +173,7 @@ def test_moved_cache_marks_leave_most_of_a_conversation_known(target: str) -> No
     for count in range(1, 8):
         comparison.add(encode(talk(count, mark=True)), target)
     assert comparison.counts["abridged"] >= 5
+    assert comparison.counts["recognised"] >= (5 if target == "anthropic" else 0)
 
 
 def test_the_reminder_of_the_first_prompt_may_be_new() -> None:
@@ -209,7 +212,7 @@ def test_nothing_is_kept_for_rules_that_do_not_ask_for_the_body(target: str) -> 
         assert (traits.model, traits.identity.agent, traits.list_known()) == ("m", "claude-code", {})
         plan.build_target_request(provider, "m")
         plan.keep_history()
-    entries = [history for history, _ in remembered._entries.values()]
+    entries = [history for history, *_ in remembered._entries.values()]
     assert [history.end.kept for history in entries] == ([] if target == "anthropic" else [None])
     # The first rule that asks for the body reads all of it, the next one only what is new.
     found = []
@@ -232,10 +235,11 @@ def test_what_is_kept_for_rules_is_forgotten_with_its_conversation() -> None:
         comparison._own = OwnHistories(remembered, caller)
         for count in range(1, 4):
             comparison.add(encode(talk(count)), "anthropic")
-    assert len(remembered) == len(remembered._latest) == 3
+    assert len(remembered) == len(remembered._latest) == len(remembered._marks) == 3
     remembered.resize(remembered.bytes - 1, checks=False)
-    assert len(remembered) == len(remembered._latest) == 2
+    assert len(remembered) == len(remembered._latest) == len(remembered._marks) == 2
     remembered.resize(0, checks=False)
+    assert not remembered.has_marks
     assert (len(remembered), len(remembered._latest), remembered.bytes) == (0, 0, 0)
 
 

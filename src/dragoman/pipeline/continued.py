@@ -33,7 +33,6 @@ from dragoman.pipeline.history import (
     ConversationMemo,
     HistorySection,
     ItemPaths,
-    SplitBody,
     TranslatedHistory,
     find_section,
     has_mark,
@@ -49,6 +48,7 @@ from dragoman.pipeline.reading import (
     read_continued,
     read_remembered,
 )
+from dragoman.pipeline.split_body import SplitBody
 from dragoman.providers.profile import TargetFacts
 from dragoman.tokens.request import (
     SMALL_PROMPT,

@@ -1,4 +1,4 @@
-"""The history of a conversation: a body cut into items without decoding it, and what earlier items became.
+"""The history of a conversation: what earlier items of its body became.
 
 An item is an element of the array that holds the conversation: a message, an input item or a content. A
 *past turn* is an answer of the model and what follows it, up to the next answer. Agents send all past turns
@@ -12,13 +12,12 @@ from typing import Self, TypeVar
 import msgspec
 
 from dragoman.agents.instructions import Instructions
-from dragoman.dialects.forwarding import Members
-from dragoman.dialects.interfaces import HistoryFields
 from dragoman.hub.blocks import AnyBlock, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Loss
 from dragoman.hub.request import Message
 from dragoman.pipeline.front import TOOL_FACTOR, Front
 from dragoman.pipeline.kept_texts import KeptTexts
+from dragoman.pipeline.split_body import KnownBody
 from dragoman.providers.profile import TargetFacts
 from dragoman.tokens.request import PromptSample
 from dragoman.tokens.tokenizers import ToolsForm
@@ -27,33 +26,6 @@ from dragoman.tokens.tokenizers import ToolsForm
 #: the last one. A target with cache marks has them on the last two messages of the user.
 OPEN_TURNS = 1
 OPEN_MARKED_TURNS = 2
-
-_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
-
-
-class SplitBody(msgspec.Struct, frozen=True):
-    """A request's body, not decoded: the members but the conversation, and the conversation's items."""
-
-    members: Members
-    items: tuple[bytes, ...]
-    #: The names and values of the members that the translation of the history depends on.
-    names: tuple[str, ...]
-    values: tuple[bytes, ...]
-    #: The names and lengths of these.
-    lengths: tuple[tuple[str, int], ...]
-
-
-def split_body(members: Members, fields: HistoryFields) -> SplitBody | None:
-    """Cut the conversation of a body into items. None if it has none."""
-    try:
-        items = _decode_items(members[fields.conversation])
-    except (KeyError, ValueError, RecursionError):
-        return None
-    rest = {name: raw for name, raw in members.items() if name != fields.conversation}
-    names = tuple(name for name in rest if name not in fields.independent)
-    values = tuple([bytes(rest[name]) for name in names])
-    lengths = tuple(zip(names, map(len, values), strict=True))
-    return SplitBody(rest, tuple(map(bytes, items)), names, values, lengths)
 
 
 class ReadSection(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -132,11 +104,14 @@ class ReadHistory(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     leading: tuple[Message, ...]
     end: ReadSection
     memo: ConversationMemo
+    #: What the next body begins and ends with, up to the end of the last section. None: it is not known.
+    body: KnownBody | None = None
 
     @property
     def size(self) -> int:
         """The bytes in memory."""
-        return (1 + TOOL_FACTOR) * sum(map(len, self.values)) + self.conversation_size
+        known = self.body.size if self.body else 0
+        return (1 + TOOL_FACTOR) * sum(map(len, self.values)) + self.conversation_size + known
 
     @property
     def conversation_size(self) -> int:

@@ -94,7 +94,7 @@ class RequestPlan:
         self._request: Request | None = None
         self._error: DragomanError | None = None
         self._samples: dict[ToolsForm, PromptSample] = {}
-        self._parts = BodyParts(body, metadata.dialect, metadata.model, stream=metadata.stream)
+        self._parts = BodyParts(body, metadata)
         self.read_losses = Losses()
         #: The client's stream must not contain the usage, which the gateway asks the upstream for.
         self.hides_usage = False
@@ -108,7 +108,7 @@ class RequestPlan:
         """Find the model and `stream` in the body. Call it once, first. Raises if the body is invalid."""
         if self.metadata.is_peeked:
             return
-        members = self._parts.split()
+        members = self._parts.split(self.histories)
         peeked = None if members is None else self.dialect.forwarding.peek(members)
         if peeked is not None:
             self.model, self.stream, self.hides_usage = peeked.model, peeked.stream, peeked.hides_usage
@@ -151,9 +151,8 @@ class RequestPlan:
             self._samples.clear()
 
     def _set_body(self, body: bytes) -> None:
-        url = self.metadata
         self.body = body
-        self._parts = BodyParts(body, url.dialect, url.model, stream=url.stream)
+        self._parts = BodyParts(body, self.metadata)
 
     @property
     def is_unreadable(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from dragoman.agents.instructions import Instructions
+from dragoman.dialects.forwarding import Members
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.blocks import Media, Opaque, ToolDeclarations
@@ -22,11 +23,11 @@ from dragoman.pipeline.history import (
     ItemPaths,
     ReadHistory,
     ReadSection,
-    SplitBody,
     find_section,
     list_answers,
 )
 from dragoman.pipeline.kept_texts import KeptTexts
+from dragoman.pipeline.split_body import KnownBody, SplitBody, know_body
 from dragoman.tokens.request import (
     SMALL_PROMPT,
     SYSTEM_ROLES,
@@ -79,11 +80,19 @@ class ContinuedReading(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def read_continued(
-    history: ReadHistory, section: ReadSection, split: SplitBody, source: RequestSource
+    history: ReadHistory,
+    section: ReadSection,
+    split: SplitBody,
+    source: RequestSource,
+    known: KnownBody | None = None,
 ) -> ContinuedReading | None:
-    """Read what stands behind a remembered section; None if it does not begin with an answer."""
+    """Read what stands behind a remembered section; None if it does not begin with an answer.
+
+    `known`: the body is a next one of this. Then the members that nothing depends on are not read.
+    """
     losses = Losses()
-    request = _read_items(source, split.members.items(), split.items[section.count :], section.count, losses)
+    members = split.members.items() if known is None else zip(split.names, split.values, strict=True)
+    request = _read_items(source, members, split.items[section.count :], section.count, losses)
     first = ItemPaths(dialect_named(source.dialect).history.conversation).find_message(request.messages, 0)
     messages = request.messages[first:]
     if not messages or messages[0].role != "assistant":
@@ -91,7 +100,7 @@ def read_continued(
     return ContinuedReading(
         section=section,
         request=request,
-        system=(*request.messages[:first], *history.leading),
+        system=(*(known.system if known else request.messages[:first]), *history.leading),
         messages=messages,
         losses=losses,
         samples={},
@@ -161,13 +170,20 @@ class AbridgedRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return sample if sample.length > SMALL_PROMPT else None
 
 
-def abridge_request(history: ReadHistory, split: SplitBody, source: RequestSource) -> AbridgedRequest | None:
-    """Read a request that continues a conversation; None if it must be read as a whole."""
-    section = find_section(history.end, split.items) if history.values == split.values else None
+def abridge_request(
+    history: ReadHistory, split: SplitBody, source: RequestSource, known: KnownBody | None
+) -> AbridgedRequest | None:
+    """Read a request that continues a conversation; None if it must be read as a whole.
+
+    `known`: the body is a next one of this, which is that of the history.
+    """
+    section: ReadSection | None = history.end
+    if known is None:
+        section = find_section(history.end, split.items) if history.values == split.values else None
     if section is None or section.kept is None:
         return None
     try:
-        reading = read_continued(history, section, split, source)
+        reading = read_continued(history, section, split, source, known)
     except (DragomanError, RecursionError):
         # Reading the whole request finds the same fault, and names the first one.
         return None
@@ -177,10 +193,14 @@ def abridge_request(history: ReadHistory, split: SplitBody, source: RequestSourc
     return AbridgedRequest(history=history, reading=reading, kept=section.kept, kinds=kinds)
 
 
-def begin_reading(split: SplitBody, source: RequestSource, request: Request) -> ReadHistory | None:
+def begin_reading(
+    body: bytes, members: Members, split: SplitBody, source: RequestSource, request: Request
+) -> ReadHistory | None:
     """What to remember for rules of a request that was read as a whole; None if that is nothing."""
-    paths = ItemPaths(dialect_named(source.dialect).history.conversation)
-    messages = request.messages[paths.find_message(request.messages, 0) :]
+    conversation = dialect_named(source.dialect).history.conversation
+    paths = ItemPaths(conversation)
+    first_item = paths.find_message(request.messages, 0)
+    system, messages = request.messages[:first_item], request.messages[first_item:]
     section: ReadSection | None = None
     # Agents may change the last messages with the next request: these are sections of their own.
     for end in paths.list_ends(messages, len(split.items))[-SEPARATE_ENDS:]:
@@ -197,23 +217,40 @@ def begin_reading(split: SplitBody, source: RequestSource, request: Request) -> 
         leading=leading,
         end=section,
         memo=ConversationMemo(),
+        body=know_body(body, members, split, conversation, section.count, system),
     )
 
 
-def extend_reading(abridged: AbridgedRequest, split: SplitBody, source: RequestSource) -> ReadHistory | None:
+def extend_reading(
+    body: bytes,
+    members: Members,
+    abridged: AbridgedRequest,
+    split: SplitBody,
+    source: RequestSource,
+    known: KnownBody | None,
+) -> ReadHistory | None:
     """The remembered history, extended by the complete messages of this request.
 
-    None if there is none of them, or if a later message may change how they are read.
+    `known`: the body is a next one of this. None if there is no complete message, or if a later message may
+    change how they are read.
     """
-    paths = ItemPaths(dialect_named(source.dialect).history.conversation)
-    reading = abridged.reading
+    conversation = dialect_named(source.dialect).history.conversation
+    paths = ItemPaths(conversation)
+    history, reading = abridged.history, abridged.reading
     ends = paths.list_ends(reading.messages, len(split.items))
     if not ends:
         return None
     position = paths.find_message(reading.messages, ends[-1])
     closed, sample = reading.messages[:position], reading.samples.get(position)
     section = _close_section(reading.section, closed, split.items[: ends[-1]], sample)
-    return msgspec.structs.replace(abridged.history, end=section) if section else None
+    if section is None:
+        return None
+    if known is None:
+        system = reading.system[: len(reading.system) - len(history.leading)]
+        known = know_body(body, members, split, conversation, section.count, system)
+    else:
+        known = known.extend(body, split.items[: section.count])
+    return msgspec.structs.replace(history, end=section, body=known)
 
 
 def _close_section(

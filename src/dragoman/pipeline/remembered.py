@@ -34,7 +34,7 @@ class HistoryKey(msgspec.Struct, frozen=True):
 class RememberedHistories:
     """All remembered conversations. The longest unused ones are forgotten first.
 
-    Belongs to the event loop, except `find` and `find_latest`: a large request is read in a thread.
+    Belongs to the event loop, except the methods that only find: a large request is read in a thread.
     """
 
     def __init__(self, limit: int, *, checks: bool = False) -> None:
@@ -42,9 +42,11 @@ class RememberedHistories:
         #: Translate each continued request as a whole too, and compare.
         self.checks = checks
         self.bytes = 0
-        self._entries: OrderedDict[HistoryKey, tuple[ReadHistory, int]] = OrderedDict()
+        self._entries: OrderedDict[HistoryKey, tuple[ReadHistory, int, Hashable]] = OrderedDict()
         #: The last key of each conversation that rules ask about, by the conversation's key for any target.
         self._latest: dict[HistoryKey, HistoryKey] = {}
+        #: The keys of the conversations whose body is known, by what finds it.
+        self._marks: dict[Hashable, HistoryKey] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -58,12 +60,28 @@ class RememberedHistories:
         latest = self._latest.get(key)
         return self.find(latest) if latest else None
 
-    def keep(self, key: HistoryKey, history: ReadHistory) -> None:
-        """Remember the latest state of a conversation, and forget others if there are too many bytes."""
+    @property
+    def has_marks(self) -> bool:
+        """Whether the body of any conversation is known: then rules ask about bodies."""
+        return bool(self._marks)
+
+    def find_marked(self, mark: Hashable) -> ReadHistory | None:
+        """The history of the last conversation with this mark (`keep`) whose body is known."""
+        key = self._marks.get(mark)
+        return self.find(key) if key else None
+
+    def keep(self, key: HistoryKey, history: ReadHistory, mark: Hashable = None) -> None:
+        """Remember the latest state of a conversation, and forget others if there are too many bytes.
+
+        `mark` finds the history by `find_marked`, if its body is known.
+        """
         size = history.size + len(key.first_item)
-        _, known = self._entries.pop(key, (None, 0))
-        self.bytes += size - known
-        self._entries[key] = history, size
+        if key in self._entries:
+            self._forget(key)
+        self.bytes += size
+        self._entries[key] = history, size, mark
+        if history.body is not None:
+            self._marks[mark] = key
         if history.end.kept is not None:
             self._latest[_replace_target(key)] = key
         if size > self.limit:
@@ -80,11 +98,13 @@ class RememberedHistories:
             self._forget(next(iter(self._entries)))
 
     def _forget(self, key: HistoryKey) -> None:
-        _, size = self._entries.pop(key)
+        _, size, mark = self._entries.pop(key)
         self.bytes -= size
         conversation = _replace_target(key)
         if self._latest.get(conversation) == key:
             del self._latest[conversation]
+        if self._marks.get(mark) == key:
+            del self._marks[mark]
 
 
 def _replace_target(key: HistoryKey) -> HistoryKey:

@@ -14,7 +14,7 @@ from dragoman.hub.request import Request, find_block_kinds
 from dragoman.pipeline.bodies import MAX_BODY, read_object
 from dragoman.pipeline.continued import begin_history, continue_history, find_tools_form
 from dragoman.pipeline.governance import GovernedTarget, find_governed_target, govern_request
-from dragoman.pipeline.history import ReadHistory, SplitBody, TranslatedHistory, split_body
+from dragoman.pipeline.history import ReadHistory, TranslatedHistory
 from dragoman.pipeline.reading import (
     AbridgedRequest,
     RequestSource,
@@ -30,6 +30,7 @@ from dragoman.pipeline.remembered import (
     RememberedHistories,
 )
 from dragoman.pipeline.rounds import ReplySteps
+from dragoman.pipeline.split_body import SplitBody, split_body
 from dragoman.pipeline.target_provider import TargetProvider
 from dragoman.pipeline.target_request import TargetRequest
 from dragoman.providers.profile import Profile
@@ -37,7 +38,11 @@ from dragoman.tokens.request import PromptSample, count_leading_messages, sample
 from dragoman.tokens.tokenizers import ToolsForm
 
 if TYPE_CHECKING:
-    from dragoman.pipeline.plan import RequestPlan
+    from dragoman.pipeline.plan import RequestMetadata, RequestPlan
+
+
+#: So many bytes at the beginning of a body find the one that it continues, together with the client's ids.
+MARKED = 256
 
 
 class HistoryReuse:
@@ -168,10 +173,24 @@ class OpenConversation:
     Call order: `abridge` if a rule asks for the body, `find_reuse` or `learn` for each target, then `keep`.
     """
 
-    def __init__(self, histories: OwnHistories, split: SplitBody, source: RequestSource) -> None:
+    def __init__(
+        self,
+        histories: OwnHistories,
+        body: bytes,
+        members: Members,
+        split: SplitBody,
+        source: RequestSource,
+        mark: Hashable,
+        known: ReadHistory | None,
+    ) -> None:
         self._histories = histories
+        self._body = body
+        self._members = members
         self._split = split
         self._source = source
+        self._mark = mark
+        #: The history whose known body this one continues.
+        self._known = known
         self._abridged: AbridgedRequest | None = None
         #: Rules have asked for the body.
         self.is_asked = False
@@ -183,9 +202,10 @@ class OpenConversation:
         """The request without its remembered messages, for rules; None if it must be read as a whole."""
         if not self.is_asked:
             self.is_asked = True
-            history = self._histories.remembered.find_latest(self._build_key(None))
+            history = self._known or self._histories.remembered.find_latest(self._build_key(None))
             if history is not None:
-                self._abridged = abridge_request(history, self._split, self._source)
+                known = history.body if history is self._known else None
+                self._abridged = abridge_request(history, self._split, self._source, known)
         return self._abridged
 
     def find_reuse(self, governance: Governance | None, profile: Profile) -> HistoryReuse:
@@ -203,15 +223,17 @@ class OpenConversation:
         `request`: the whole request, if it was read.
         """
         if self._abridged is not None:
-            self._learned = extend_reading(self._abridged, self._split, self._source)
+            known = self._known.body if self._known else None
+            learn = partial(extend_reading, self._body, self._members, self._abridged)
+            self._learned = learn(self._split, self._source, known)
         elif self.is_asked and request is not None:
-            self._learned = begin_reading(self._split, self._source, request)
+            self._learned = begin_reading(self._body, self._members, self._split, self._source, request)
             _keep_samples(self._learned, request, self.samples)
 
     def keep(self) -> None:
         """Remember it. Called on the event loop."""
         if self._learned is not None:
-            self._histories.remembered.keep(self._build_key(()), self._learned)
+            self._histories.remembered.keep(self._build_key(()), self._learned, self._mark)
             self._learned = None
 
     def _build_key(self, target: Hashable) -> HistoryKey:
@@ -222,25 +244,35 @@ class OpenConversation:
 
 
 class BodyParts:
-    """The body of a request, split without decoding its values: at most once, when it is first needed.
+    """The body of a request, split without decoding its values: at most once, when it is first needed."""
 
-    Model and `stream` are those of the URL.
-    """
-
-    def __init__(self, body: bytes, dialect: str, model: str, *, stream: bool) -> None:
+    def __init__(self, body: bytes, metadata: "RequestMetadata") -> None:
         self._body = body
-        self._url = dialect, model, stream
+        self._metadata = metadata
         self._is_split = self._is_open = False
         self._members: Members | None = None
+        #: What is remembered of the body that this one continues, and its parts.
+        self._known: ReadHistory | None = None
+        self._split: SplitBody | None = None
         #: The conversation, if it was opened.
         self.conversation: OpenConversation | None = None
 
-    def split(self) -> Members | None:
+    def split(self, histories: OwnHistories | None = None) -> Members | None:
         """The members of the body; None if the body is invalid."""
         if not self._is_split:
             self._is_split = True
-            self._members = split_members(self._body)
+            if histories is None or not self._recognise(histories):
+                self._members = split_members(self._body)
         return self._members
+
+    def _recognise(self, histories: OwnHistories) -> bool:
+        """Whether the body continues one that is remembered for rules."""
+        remembered = histories.remembered
+        known = remembered.find_marked(self._build_mark(histories)) if remembered.has_marks else None
+        found = known.body.recognise(self._body) if known and known.body else None
+        if found is not None:
+            self._known, self._members, self._split = known, found.members, found.split
+        return found is not None
 
     def sample(self, request: Request, form: ToolsForm) -> PromptSample:
         """The token sample of the whole request, which this body is."""
@@ -256,12 +288,30 @@ class BodyParts:
         if histories is None or self._is_open:
             return self.conversation
         self._is_open = True
-        members = self.split() if MIN_BODY <= len(self._body) <= MAX_BODY else None
-        source = RequestSource(*self._url)
-        split = split_body(members, dialect_named(source.dialect).history) if members else None
+        members = self.split(histories) if MIN_BODY <= len(self._body) <= MAX_BODY else None
+        if members is None:
+            return None
+        url = self._metadata
+        source = RequestSource(url.dialect, url.model, url.stream)
+        split = self._split or split_body(members, dialect_named(url.dialect).history)
         if split is not None and split.items:
-            self.conversation = OpenConversation(histories, split, source)
+            mark = self._build_mark(histories)
+            open_it = partial(OpenConversation, histories, self._body, members, split, source)
+            self.conversation = open_it(mark, self._known)
         return self.conversation
+
+    def _build_mark(self, histories: OwnHistories) -> Hashable:
+        """Finds the last body of a conversation; bodies of several conversations may have the same."""
+        url = self._metadata
+        client = url.identity
+        return (
+            histories.owner,
+            url.dialect,
+            url.model,
+            client.session,
+            client.sub_agent,
+            self._body[:MARKED],
+        )
 
 
 def list_losses(losses: Losses, *, strict: bool = False) -> tuple[Loss, ...]:

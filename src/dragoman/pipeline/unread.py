@@ -36,11 +36,12 @@ from dragoman.pipeline.governance import (
     find_governed_target,
     list_interventions,
 )
-from dragoman.pipeline.history import SplitBody, list_answers, split_body
+from dragoman.pipeline.history import list_answers
 from dragoman.pipeline.outline import build_outline
 from dragoman.pipeline.reading import RequestSource
 from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.reuse import BodyParts, fit_whole, list_losses
+from dragoman.pipeline.split_body import SplitBody, split_body
 from dragoman.pipeline.target_provider import TargetProvider
 from dragoman.pipeline.target_request import TargetRequest
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
