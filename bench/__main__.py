@@ -1,7 +1,7 @@
 """Run with `make bench`: prints every measurement as a ratio within this run.
 
-python -m bench [core | governed | repair | records | rules | claude_code | instructions | requests | loop |
-    state | workers | clients | gateway | opening | endurance]...
+python -m bench [core | governed | repair | records | rules | claude_code | instructions | requests |
+    replies | loop | state | workers | clients | gateway | opening | endurance]...
 """
 
 import resource
@@ -23,6 +23,7 @@ from bench.instructions import instructions_report
 from bench.loop import loop_report
 from bench.records import records_instructions_report, records_report
 from bench.records_gateway import records_gateway_report
+from bench.replies import replies_report
 from bench.requests import requests_report
 from bench.rules import rules_report
 from bench.state import state_report
@@ -37,6 +38,7 @@ ALONE = {
     "claude_code": (claude_code_report,),
     "instructions": (instructions_report,),
     "requests": (requests_report,),
+    "replies": (replies_report,),
     "loop": (loop_report,),
     "state": (state_report,),
     "workers": (workers_report,),

@@ -224,9 +224,9 @@ def instructions_report() -> list[str]:
     return lines
 
 
-def count_per_turn(module: str, lane: str) -> float:
+def count_per_turn(module: str, lane: str, *, short: int = SHORT, long: int = LONG) -> float:
     """The instructions of one turn. `module` runs turns of the lane: its arguments are lane and number."""
-    return (_count(module, lane, LONG) - _count(module, lane, SHORT)) / (LONG - SHORT)
+    return (_count(module, lane, long) - _count(module, lane, short)) / (long - short)
 
 
 def _count(module: str, lane: str, turns: int) -> int:

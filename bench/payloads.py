@@ -137,6 +137,79 @@ def anthropic_stream(events: int = 300) -> list[bytes]:
     return [*chunks, event("message_stop")]
 
 
+def responses_stream(events: int = 300) -> list[bytes]:
+    """The same turn as OpenAI sends it: numbered events, deltas with padding against eavesdropping."""
+    number = 0
+
+    def event(kind: str, **fields: object) -> bytes:
+        nonlocal number
+        payload = {"type": kind, "sequence_number": number, **fields}
+        number += 1
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode(payload))
+
+    def pad(piece: str) -> str:
+        return "aB3dE5gH7jK9mN1p"[len(piece) :]
+
+    response = {"id": "resp_0123456789abcdef", "object": "response", "created_at": 1700000000}
+    response |= {"status": "in_progress", "model": "mock", "output": [], "usage": None}
+    chunks = [event("response.created", response=response), event("response.in_progress", response=response)]
+    item: dict[str, object] = {"id": "msg_0123456789abcdef0123456789abcdef", "type": "message"}
+    item |= {"status": "in_progress", "role": "assistant", "content": []}
+    place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+    part = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
+    chunks.append(event("response.output_item.added", output_index=0, item=item))
+    chunks.append(event("response.content_part.added", **place, part=part))
+    words = [f" {WORDS[index % len(WORDS)]}" for index in range(events - 2 * 43 - 8)]
+    chunks += [
+        event("response.output_text.delta", **place, delta=word, logprobs=[], obfuscation=pad(word))
+        for word in words
+    ]
+    text = "".join(words)
+    item = {**item, "status": "completed", "content": [{**part, "text": text}]}
+    chunks.append(event("response.output_text.done", **place, text=text, logprobs=[]))
+    chunks.append(event("response.content_part.done", **place, part={**part, "text": text}))
+    chunks.append(event("response.output_item.done", output_index=0, item=item))
+    output = [item]
+    pieces = ['{"field_0":"', *(f"{WORDS[i % len(WORDS)]} " for i in range(38)), '"}']
+    for at in (1, 2):
+        call: dict[str, object] = {"id": f"fc_{at}23456789abcdef0123456789abcdef", "type": "function_call"}
+        call |= {"status": "in_progress", "arguments": "", "call_id": f"call_{at}abc"}
+        call["name"] = f"Tool{at - 1}"
+        here = {"item_id": call["id"], "output_index": at}
+        chunks.append(event("response.output_item.added", output_index=at, item=call))
+        chunks += [
+            event("response.function_call_arguments.delta", **here, delta=piece, obfuscation=pad(piece))
+            for piece in pieces
+        ]
+        arguments = "".join(pieces)
+        chunks.append(event("response.function_call_arguments.done", **here, arguments=arguments))
+        output.append({**call, "status": "completed", "arguments": arguments})
+        chunks.append(event("response.output_item.done", output_index=at, item=output[-1]))
+    usage = {"input_tokens": 25_000, "output_tokens": 300, "total_tokens": 25_300}
+    response = {**response, "status": "completed", "output": output, "usage": usage}
+    return [*chunks, event("response.completed", response=response)]
+
+
+def gemini_stream(events: int = 300) -> list[bytes]:
+    """The same turn as a Gemini server sends it: the usage grows with every chunk, and calls come whole."""
+
+    def chunk(part: dict[str, object], tokens: int, **finish: object) -> bytes:
+        usage: dict[str, object] = {"promptTokenCount": 25_000, "candidatesTokenCount": tokens}
+        usage["totalTokenCount"] = 25_000 + tokens
+        usage["promptTokensDetails"] = [{"modality": "TEXT", "tokenCount": 25_000}]
+        candidate = {"content": {"parts": [part], "role": "model"}, **finish, "index": 0}
+        reply = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "mock"}
+        return b"data: " + msgspec.json.encode({**reply, "responseId": "abcdefgh12345678"}) + b"\n\n"
+
+    texts = events - 2
+    chunks = [chunk({"text": f" {WORDS[index % len(WORDS)]}"}, index + 1) for index in range(texts)]
+    words = " ".join(WORDS[i % len(WORDS)] for i in range(38))
+    for number, finish in enumerate(({}, {"finishReason": "STOP"})):
+        call = {"name": f"Tool{number}", "args": {"field_0": words}}
+        chunks.append(chunk({"functionCall": call}, texts + 40 + 40 * number, **finish))
+    return chunks
+
+
 def grow_session(number: int, model: str, turns: int = 20) -> list[bytes]:
     """The requests of one agent session: 75 KB, and 2 KB more with every turn. Sessions share their tools."""
     body = msgspec.json.decode(agent_request(75_000, 20))

@@ -215,6 +215,7 @@ ONLY_SOME_DIALECTS = {
     "fragments.py": "Chat sends calls in fragments, in several forms",
     "deltas.py": "Chat has one delta object for every kind of block",
     "response_object.py": "Responses repeats the request in the reply",
+    "item_emitter.py": "Responses writes items, whose events are numbered and repeat their content",
     "stream_items.py": "Responses sends items, which hold blocks",
     "streamed_text.py": "Responses repeats a text in later events, which may hold more of it",
     "rate_limits.py": "Gemini has no such headers, the OpenAI dialects share theirs",

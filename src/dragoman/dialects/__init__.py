@@ -6,8 +6,9 @@
 - `frames`: `FrameReader`, the base class of stream readers.
 - `http_api`: paths, headers and model lists; how an upstream of the dialect is called.
 - `forwarding`: how a stream passes from an upstream to a client of the same dialect without being rewritten,
-  with `forwarded_ending` for streams that fail, `reply_patch` for values that change, and `event_template`
-  for events that differ in one text.
+  with `forwarded_ending` for streams that fail, `reply_patch` for values that change.
+- `event_template`: the bytes of events that differ in one text; `delta_template`: how stream readers learn
+  them.
 - `pings`: the bytes that keep a stream open. `rate_limits`: rate-limit headers and their translation.
 - `errors`: reads the errors of upstreams, by tables of each dialect. `request_rules`: what vendors refuse.
 - `openai_errors`, `openai_rate_limits`, `openai_logprobs`: what both OpenAI APIs share.

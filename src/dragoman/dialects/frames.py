@@ -1,34 +1,51 @@
 """`FrameReader`: the part of a stream reader that all dialects share.
 
-It cuts bytes into frames, decodes their JSON and passes each payload to the dialect's `_read`. An error on
-the way becomes a failed ending, never an exception: content may already be at the client, so the ending
+It cuts bytes into frames, decodes their JSON and passes each payload to the dialect's `_read`. Deltas that
+look like one before are recognised by their bytes, and not decoded (`DeltaTemplate`). An error on the way
+becomes a failed ending, never an exception: content may already be at the client, so the ending
 must report what happened.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 import msgspec
 
+from dragoman.dialects.delta_template import DeltaTemplate, VaryingMember
+from dragoman.dialects.event_template import EventTemplate
 from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReadEvents, ReplyEvent, expand_runs
 from dragoman.wire.fields import decode
-from dragoman.wire.sse import Frame, SseReader
+from dragoman.wire.sse import LIMIT, Frame, SseReader
 
 _decode = msgspec.json.Decoder().decode
 
+NO_FRAME = Frame("", b"")
 TOO_DEEP = Failure(kind="server", status=502, message="the upstream's reply is nested too deeply")
 
 
+#: How often one read is searched for events that fit the template. Those behind are read frame by frame.
+MOST_SEARCHES = 32
+
+
 class FrameReader(ABC):
-    """Base class of stream readers. Subclasses implement `_read`, `_read_whole` and `_end`."""
+    """Base class of stream readers. Subclasses implement `_read`, `_read_whole` and `_end`.
+
+    `_read` teaches `_template` each delta that later ones may look like, with `_frame`, the current one.
+    """
+
+    #: Members of a payload that differ from delta to delta without a meaning of their own.
+    varying: ClassVar[Mapping[str, VaryingMember]] = {}
 
     def __init__(self, context: UpstreamContext) -> None:
         self.context = context
         self.builder = ReplyBuilder()
         self._sse = self._build_frame_reader()
+        self._template = DeltaTemplate(self.varying)
+        self._frame = NO_FRAME
 
     def _build_frame_reader(self) -> SseReader:
         return SseReader()
@@ -67,6 +84,15 @@ class FrameReader(ABC):
         self.builder.truncate()
         return self.builder.take()
 
+    @property
+    def text_template(self) -> EventTemplate | None:
+        """The template of the last learned delta, while a text is open and the next bytes begin an event."""
+        return self._template.event if self._sse.is_between_events and self._template.takes_text else None
+
+    def count_texts(self, texts: list[str], characters: int) -> None:
+        """Count the texts of events that fit `text_template` and were not read."""
+        self._template.count_texts(texts, characters)
+
     def _fail_reply(self, error: DragomanError | RecursionError) -> None:
         self.builder.fail(error.failure if isinstance(error, DragomanError) else TOO_DEEP)
 
@@ -77,14 +103,40 @@ class FrameReader(ABC):
         self._end()
 
     def _read_data(self, data: bytes) -> None:
-        self._read_frames(self._sse.feed(data))
+        # Most reads of a live stream are one event that fits the learned template.
+        if not (self._sse.is_between_events and self._template.take_event(data)):
+            self._read_events(data)
+
+    def _read_events(self, data: bytes) -> None:
+        # Most events fit the learned template and need no frames. The others are read one by one, so that
+        # events behind them can fit again.
+        start, left = 0, MOST_SEARCHES if len(data) <= LIMIT else 0
+        while start < len(data) and left:
+            left -= 1
+            taken = self._template.take_events(data, start) if self._sse.is_between_events else 0
+            if not taken:
+                taken = data.find(b"\n\n", start) + 2 - start
+                if taken < 2:
+                    break
+                self._read_frames(self._sse.feed(data[start : start + taken]))
+                if self.builder.is_ended:
+                    return
+            start += taken
+        if start < len(data):
+            self._read_frames(self._sse.feed(data[start:]))
 
     def _read_frames(self, frames: Iterable[Frame]) -> None:
-        for frame in frames:
-            self._read_frame(frame)
-            if self.builder.is_ended:
-                # Nothing may follow the ending.
-                return
+        frames = list(frames)
+        start = 0
+        while start < len(frames):
+            taken = self._template.take_run(frames, start)
+            start += taken or 1
+            if not taken:
+                self._frame = frames[start - 1]
+                self._read_frame(self._frame)
+                if self.builder.is_ended:
+                    # Nothing may follow the ending.
+                    return
 
     def _read_frame(self, frame: Frame) -> None:
         try:

@@ -117,6 +117,10 @@ class ReplyBuilder:
     def is_open(self, index: int) -> bool:
         return index in self._open
 
+    def is_text(self, index: int) -> bool:
+        """Whether this block is an open text."""
+        return type(self._open.get(index)) is Text
+
     def append(self, index: int, text: str, part: int = 0) -> None:
         """Add text, reasoning or arguments to an open block. Empty text and other blocks are ignored."""
         delta = self._deltas.get(index)
@@ -171,7 +175,7 @@ class ReplyBuilder:
 
     def add_logprobs(self, index: int, tokens: Sequence[TokenLogprob]) -> None:
         """Add tokens of an open text. Other blocks have none."""
-        if type(self._open.get(index)) is Text and self._scored < self.MAX_LOGPROBS:
+        if self.is_text(index) and self._scored < self.MAX_LOGPROBS:
             self._scored += len(tokens)
             self._logprobs.setdefault(index, []).extend(tokens)
 

@@ -28,10 +28,10 @@ the first piece.
 
 `ReplyPipeline` (reply) takes pieces of the upstream's reply and gives output for the client's transport.
 `TranslatedReply` reads, changes and writes; `ForwardedReply` (forwarded) passes the upstream's events on and
-reads only what the tally needs. Most deltas of forwarded replies and of Chat upstreams are not parsed: an
-`EventTemplate`, the bytes around the text of a delta, recognises similar ones. A run of them is read and
-written as one `DeltaRun` if no stage must see each of them. A text delta that comes alone and differs from
-the one before only in its text takes a short way (express), if its dialects take part.
+reads only what the tally needs. Most deltas are not parsed: an `EventTemplate`, the bytes around the text of
+a delta, recognises similar ones. A run of them is read and written as one `DeltaRun` if no stage must see
+each of them. A text delta that comes alone and differs from the one before only in its text takes a short way
+(express), if its dialects take part.
 Output is a sequence of frames, some of them as runs, or the upstream's own events. The connection of the
 client (`exchange.client.Client`; over HTTP `server/client.py`) encodes it with its transport (transports):
 server-sent events or a JSON array. A whole reply takes the same way: it is exploded into frames and collected

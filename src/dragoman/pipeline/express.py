@@ -3,8 +3,8 @@
 Most reads of a live stream are one event that differs from the one before only in its text. If reader and
 writer agree, it learns the bytes around the text on both sides from an event that took the ordinary
 way: through reader, stages, grammar and writer. From then on an event with the same bytes around its text
-becomes output without any of them. Reader and writer get the number of characters when it is left:
-at the first read that does not fit, and before anything else is written.
+becomes output without any of them. The reader gets the texts and the writer the number of characters when
+the path is left: at the first read that does not fit, and before anything else is written.
 
 A writer that must see every text, for an event number or a copy of the text, gets each text as a delta. Such
 an event still passes neither reader nor stages nor grammar.
@@ -28,7 +28,7 @@ MOST_CHARACTERS = 1024 * 1024
 class ExpressPath:
     """The express path of one round of a reply.
 
-    It is open to readers with `text_template` and `count_text`. A writer with `count_text` declares that a
+    It is open to readers with `text_template` and `count_texts`. A writer with `count_text` declares that a
     text delta of the open block changes nothing but its count of characters, and that the frames of one text
     differ only in the text; with `counts_only_ascii`, that this holds for texts in ASCII. All other texts are
     written as deltas.
@@ -43,6 +43,7 @@ class ExpressPath:
         "_reader",
         "_tail",
         "_template",
+        "_texts",
         "_writer",
         "_writes_deltas",
         "_written",
@@ -51,7 +52,7 @@ class ExpressPath:
     def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._count_read: Callable[[int], None] | None = getattr(reader, "count_text", None)
+        self._count_read: Callable[[list[str], int], None] | None = getattr(reader, "count_texts", None)
         self._count_written: Callable[[int], None] | None = None
         #: Whether all texts, or all outside ASCII, are written as deltas.
         self._writes_deltas = False
@@ -61,6 +62,7 @@ class ExpressPath:
         self._index = 0
         #: The characters that passed since reader and writer were informed, and those written as deltas.
         self._characters = self._written = 0
+        self._texts: list[str] = []
 
     def translate(self, data: bytes) -> Output | None:
         """The output for one event that fits; None if it must take the ordinary way."""
@@ -71,6 +73,7 @@ class ExpressPath:
         if not text or self._characters > MOST_CHARACTERS:
             self.leave()
             return None
+        self._texts.append(text)
         self._characters += len(text)
         if self._writes_deltas and (self._count_written is None or not text.isascii()):
             self._written += len(text)
@@ -98,11 +101,12 @@ class ExpressPath:
     def leave(self) -> None:
         """Inform reader and writer. The next event takes the ordinary way."""
         self._template = None
-        characters, written = self._characters, self._written
+        characters, written, texts = self._characters, self._written, self._texts
         if not characters:
             return
         self._characters = self._written = 0
+        self._texts = []
         if self._count_read is not None:
-            self._count_read(characters)
+            self._count_read(texts, characters)
         if self._count_written is not None:
             self._count_written(characters - written)

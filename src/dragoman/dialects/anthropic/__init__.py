@@ -10,7 +10,8 @@ Requests:
 
 Replies:
 - `stream_reader`: events of an upstream.
-- `stream_writer`, `stream_blocks`: events for a client, and the frames of each kind of block.
+- `stream_writer`: events for a client. `stream_blocks`: what the open blocks of both remember, and the
+  frames of each kind of block.
 - `reply`: whole replies into streams and back.
 - `stop_reasons`: stop reasons. `usage`: token counts.
 

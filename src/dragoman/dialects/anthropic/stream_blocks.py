@@ -1,11 +1,14 @@
-"""The frames that each kind of block writes in a stream when it opens, grows and closes.
+"""What the open blocks of a stream remember, and the frames of each kind of block.
+
+`StreamBlock` is a block that the stream reader reads, `BlockGrowth` takes its deltas. The others are blocks
+that the stream writer writes, with their frames when they open, grow and close.
 
 Exactly one block is open at a time. A block without content never starts, so indexes have no gaps: the owner
 of the block reads `started` after its close. Frames of deltas are byte templates, because nearly the whole
 stream consists of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -14,6 +17,7 @@ from dragoman.dialects.anthropic.citations import write_citation
 from dragoman.dialects.anthropic.names import NAME, restore_empty
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import Citation, Reasoning, ToolCall
+from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.seal import Seal, SealedItem, is_envelope, write_envelope
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, FrameRun, Frames, join_frames
@@ -58,6 +62,66 @@ def write_seal(seal: Seal, *, parts: tuple[str, ...] = (), redacted: bool = Fals
     if seal.issuer == NAME or is_envelope(seal.value):
         return seal.value
     return write_envelope([SealedItem(kind="reasoning", seal=seal, parts=parts, redacted=redacted)])
+
+
+class StreamBlock:
+    """A block between start and stop: its type, its number in the hub (-1 while held), its held content."""
+
+    __slots__ = ("citations", "held", "kind", "length", "number", "pieces", "start_input")
+
+    def __init__(self, kind: str, number: int, held: Json | None = None, start_input: str = "") -> None:
+        self.kind = kind
+        self.number = number
+        self.held = held
+        #: Some servers send a call's input with its start and no deltas. Deltas, if any, replace it.
+        self.start_input = start_input
+        self.pieces: list[str] = []
+        #: Held until the end, because they belong to the whole text and need its length.
+        self.citations: list[Json] = []
+        self.length = 0
+
+
+class BlockGrowth:
+    """Takes the texts of deltas for one block that look like the last one (`DeltaTemplate`).
+
+    It has no reference to the stream reader, so a finished reply has no reference cycle.
+    """
+
+    __slots__ = ("_block", "_blocks", "_builder", "_index")
+
+    def __init__(
+        self, builder: ReplyBuilder, blocks: Mapping[int, StreamBlock], index: int, block: StreamBlock
+    ) -> None:
+        self._builder = builder
+        #: The open blocks. The deltas belong to another block, or to none, if this is no longer one of them.
+        self._blocks = blocks
+        self._index = index
+        self._block = block
+
+    def take(self, text: str) -> bool:
+        block = self._block
+        if self._blocks.get(self._index) is not block:
+            return False
+        block.length += len(text)
+        if text:
+            block.start_input = ""
+        self._builder.append(block.number, text)
+        return True
+
+    def take_run(self, texts: list[str]) -> bool:
+        block = self._block
+        if self._blocks.get(self._index) is not block:
+            return False
+        characters = sum(map(len, texts))
+        block.length += characters
+        if characters:
+            block.start_input = ""
+        self._builder.append_run(block.number, texts, characters)
+        return True
+
+    def count(self, texts: list[str], characters: int) -> None:
+        self._block.length += characters
+        self._builder.count_text(characters)
 
 
 class OpenBlock(Protocol):

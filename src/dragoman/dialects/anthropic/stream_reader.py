@@ -18,7 +18,9 @@ from dragoman.dialects.anthropic.names import (
 )
 from dragoman.dialects.anthropic.reply import payloads
 from dragoman.dialects.anthropic.stop_reasons import read_cause
+from dragoman.dialects.anthropic.stream_blocks import BlockGrowth, StreamBlock
 from dragoman.dialects.anthropic.usage import UsageReader
+from dragoman.dialects.delta_template import TextChange
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.interfaces import Json, UpstreamContext
@@ -29,29 +31,12 @@ from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.seal import Seal
 
 
-class _StreamBlock:
-    """A block between start and stop: its type, its number in the hub (-1 while held), its held content."""
-
-    __slots__ = ("citations", "held", "kind", "length", "number", "pieces", "start_input")
-
-    def __init__(self, kind: str, number: int, held: Json | None = None, start_input: str = "") -> None:
-        self.kind = kind
-        self.number = number
-        self.held = held
-        #: Some servers send a call's input with its start and no deltas. Deltas, if any, replace it.
-        self.start_input = start_input
-        self.pieces: list[str] = []
-        #: Held until the end, because they belong to the whole text and need its length.
-        self.citations: list[Json] = []
-        self.length = 0
-
-
 class AnthropicStreamReader(FrameReader):
     """Turns the bytes of a reply into events. Every event of the API has a handler `_on_…`."""
 
     def __init__(self, context: UpstreamContext) -> None:
         super().__init__(context)
-        self._blocks: dict[int, _StreamBlock] = {}
+        self._blocks: dict[int, StreamBlock] = {}
         self._last = 0
         self._held_index = -1
         self._held_size = 0
@@ -121,7 +106,7 @@ class AnthropicStreamReader(FrameReader):
             self.context.losses.add("", "a call without a name was skipped")
         elif opener is None:
             self._held_index = index
-            self._blocks[index] = _StreamBlock(kind, -1, held=block)
+            self._blocks[index] = StreamBlock(kind, -1, held=block)
         else:
             self._blocks[index] = opener(self, block)
 
@@ -129,7 +114,7 @@ class AnthropicStreamReader(FrameReader):
         index = payload.get("index")
         return index if type(index) is int else default
 
-    def _open_text(self, block: Json) -> _StreamBlock:
+    def _open_text(self, block: Json) -> StreamBlock:
         block.pop("type")
         text = take_text(block, "text")
         block.pop("text", None)
@@ -138,14 +123,14 @@ class AnthropicStreamReader(FrameReader):
         if isinstance(citations, list):
             del block["citations"]
             form = build_empty_flag("citations", [])
-        opened = _StreamBlock("text", self.builder.open(Text(text="", form=form, extras=block)))
+        opened = StreamBlock("text", self.builder.open(Text(text="", form=form, extras=block)))
         for citation in list_of(citations):
             self._cite(opened, citation)
         self.builder.append(opened.number, text)
         opened.length = len(text)
         return opened
 
-    def _open_thinking(self, block: Json) -> _StreamBlock:
+    def _open_thinking(self, block: Json) -> StreamBlock:
         block.pop("type")
         thinking, signature = take_text(block, "thinking"), take_text(block, "signature")
         block.pop("thinking", None)
@@ -153,24 +138,24 @@ class AnthropicStreamReader(FrameReader):
         number = self.builder.open(Reasoning(extras=block))
         self.builder.append(number, thinking)
         self._seal(number, signature)
-        return _StreamBlock("thinking", number)
+        return StreamBlock("thinking", number)
 
-    def _open_redacted(self, block: Json) -> _StreamBlock:
+    def _open_redacted(self, block: Json) -> StreamBlock:
         block.pop("type")
         data = take_text(block, "data")
         seal = Seal(self.context.issuer, self._model, data) if data else None
-        return _StreamBlock(
+        return StreamBlock(
             "redacted_thinking", self.builder.open(Reasoning(redacted=True, seal=seal, extras=block))
         )
 
-    def _open_call(self, block: Json) -> _StreamBlock:
+    def _open_call(self, block: Json) -> StreamBlock:
         block.pop("type")
         given = block.pop("input", None)
         start_input = read_arguments(given) if given else ""
         identity = take_text(block, "id") or self.context.ids.make("toolu_")
         block.pop("id", None)
         call = ToolCall(id=identity, name=take_text(block, "name"), extras=block)
-        return _StreamBlock("tool_use", self.builder.open(call), start_input=start_input)
+        return StreamBlock("tool_use", self.builder.open(call), start_input=start_input)
 
     def _on_content_block_delta(self, payload: Json) -> None:
         delta = payload.get("delta")
@@ -198,15 +183,31 @@ class AnthropicStreamReader(FrameReader):
                 self._hold(block, delta)
             else:
                 self.context.losses.add("", "a stream delta of an unknown type was skipped")
+        if self._template.can_learn and type(payload.get("index")) is int:
+            self._learn(payload, delta, index)
 
-    def _begin(self, index: int, kind: str, text: str) -> _StreamBlock:
+    def _learn(self, payload: Json, delta: Json, index: int) -> None:
+        """Learn what a delta looks like that extends an open block and has nothing but a text."""
+        block, kind = self._blocks.get(index), delta.get("type")
+        if block is None or not isinstance(kind, str):
+            return
+        field = _FIELDS.get((kind, block.kind))
+        if field is None or not isinstance(delta.get(field), str):
+            return
+        growth = BlockGrowth(self.builder, self._blocks, index, block)
+        count = growth.count if block.kind == "text" else None
+        self._template.learn(
+            self._frame, payload, TextChange(delta, field, growth.take, growth.take_run, count)
+        )
+
+    def _begin(self, index: int, kind: str, text: str) -> StreamBlock:
         """Open a block for a delta whose block was never started, or has another type."""
         if not text:
-            return _StreamBlock(kind, -1)
+            return StreamBlock(kind, -1)
         self._on_content_block_start({"index": index, "content_block": {"type": kind}})
         return self._blocks[index]
 
-    def _grow_input(self, block: _StreamBlock | None, text: object) -> None:
+    def _grow_input(self, block: StreamBlock | None, text: object) -> None:
         if not isinstance(text, str) or not text:
             return
         if block is not None and block.kind == "tool_use":
@@ -218,23 +219,23 @@ class AnthropicStreamReader(FrameReader):
         else:
             self.context.losses.add("", "arguments for a call that was never started were skipped")
 
-    def _grow_thinking(self, index: int, block: _StreamBlock | None, delta: Json) -> None:
+    def _grow_thinking(self, index: int, block: StreamBlock | None, delta: Json) -> None:
         text = text_of(delta.get("thinking"))
         if block is None or block.kind != "thinking":
             block = self._begin(index, "thinking", text)
         self.builder.append(block.number, text)
 
-    def _grow_signature(self, index: int, block: _StreamBlock | None, delta: Json) -> None:
+    def _grow_signature(self, index: int, block: StreamBlock | None, delta: Json) -> None:
         signature = text_of(delta.get("signature"))
         if block is None or block.kind != "thinking":
             block = self._begin(index, "thinking", signature)
         self._seal(block.number, signature)
 
-    def _grow_citations(self, index: int, block: _StreamBlock | None, delta: Json) -> None:
+    def _grow_citations(self, index: int, block: StreamBlock | None, delta: Json) -> None:
         if block is not None:
             self._cite(block, delta.get("citation"))
 
-    def _hold(self, block: _StreamBlock, delta: Json) -> None:
+    def _hold(self, block: StreamBlock, delta: Json) -> None:
         """Add a delta to a held block: its fields are assigned, as in Anthropic's own client."""
         delta.pop("type", None)
         self._count(_size(delta))
@@ -250,7 +251,7 @@ class AnthropicStreamReader(FrameReader):
         if value:
             self.builder.seal(number, Seal(self.context.issuer, self._model, value))
 
-    def _cite(self, block: _StreamBlock, citation: object) -> None:
+    def _cite(self, block: StreamBlock, citation: object) -> None:
         if isinstance(citation, dict):
             self._count(_size(citation))
             block.citations.append(citation)
@@ -327,14 +328,21 @@ _HANDLERS: dict[str, Callable[[AnthropicStreamReader, Json], None]] = {
     "error": AnthropicStreamReader._on_error,
 }
 
-_OPENERS: dict[str, Callable[[AnthropicStreamReader, Json], _StreamBlock]] = {
+_OPENERS: dict[str, Callable[[AnthropicStreamReader, Json], StreamBlock]] = {
     "text": AnthropicStreamReader._open_text,
     "thinking": AnthropicStreamReader._open_thinking,
     "redacted_thinking": AnthropicStreamReader._open_redacted,
     "tool_use": AnthropicStreamReader._open_call,
 }
 
-_GROWERS: dict[str, Callable[[AnthropicStreamReader, int, _StreamBlock | None, Json], None]] = {
+#: The field with the text, by the type of a delta and that of its block.
+_FIELDS: dict[tuple[str, str], str] = {
+    ("text_delta", "text"): "text",
+    ("thinking_delta", "thinking"): "thinking",
+    ("input_json_delta", "tool_use"): "partial_json",
+}
+
+_GROWERS: dict[str, Callable[[AnthropicStreamReader, int, StreamBlock | None, Json], None]] = {
     "thinking_delta": AnthropicStreamReader._grow_thinking,
     "signature_delta": AnthropicStreamReader._grow_signature,
     "citations_delta": AnthropicStreamReader._grow_citations,

@@ -5,13 +5,18 @@ metadata (ratings, grounding, probabilities, times) a later value replaces the e
 except where each chunk holds only its own share.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+
+import msgspec
 
 from dragoman.dialects.gemini.names import to_camel
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import Extras
 from dragoman.hub.builder import reconcile_cause
 from dragoman.hub.events import ReplyFinished, StopCause
+
+_decode = msgspec.json.Decoder().decode
 
 CAUSES: dict[str, StopCause] = {
     "STOP": "end",
@@ -120,6 +125,21 @@ class ReplyMetadata:
     def add_usage(self, usage: object) -> None:
         if isinstance(usage, dict):
             self.usage.update(to_camel(usage))
+
+    def read_usages(self, values: Sequence[bytes]) -> bool:
+        """Add usages that are not decoded. False if one of them is no JSON object in one line."""
+        joined = b"".join(values)
+        if joined.find(b"\n") >= 0 or joined.find(b"\r") >= 0:
+            return False
+        try:
+            usages = [_decode(value) for value in values]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        if not all(isinstance(usage, dict) for usage in usages):
+            return False
+        for usage in usages:
+            self.add_usage(usage)
+        return True
 
     def add_chunk(self, payload: Json) -> None:
         self.add_usage(payload.get("usageMetadata"))

@@ -1,20 +1,24 @@
 """What the open blocks of a stream remember.
 
 `PendingCall` is a call that the stream reader reads: one part, or several if the client asked for partial
-arguments. `PartialArguments` collects such arguments, value by value. `OpenPart` is the block that the stream
-writer writes; `escape_line_ends` makes its frames one line each.
+arguments. `PartialArguments` collects such arguments, value by value. `GrowingText` is the open text that it
+reads. `OpenPart` is the block that the stream writer writes; `escape_line_ends` makes its frames one line
+each.
 """
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
+from dragoman.dialects.delta_template import TextChange
 from dragoman.dialects.gemini.citations import CitedText
 from dragoman.dialects.gemini.content_reader import find_extra_data
 from dragoman.dialects.gemini.names import NO_ARGUMENTS, NO_ID, to_camel
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import Citation, Extras, ReplyBlock, ToolCall
+from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.seal import Seal
 from dragoman.wire.fields import encode
@@ -205,3 +209,45 @@ class OpenPart:
         self.pieces: list[str] = []
         self.parts: dict[int, list[str]] = {}
         self.citations: list[Citation] = []
+
+
+class GrowingText:
+    """The open text or thought of a reply that is read. `block`: its number; -1 if none is open.
+
+    It has no reference to the stream reader, so a finished reply has no reference cycle.
+    """
+
+    __slots__ = ("_builder", "block", "cited", "sealed", "thinking")
+
+    def __init__(self, builder: ReplyBuilder) -> None:
+        self._builder = builder
+        self.block = -1
+        self.thinking = False
+        self.sealed = False
+        self.cited = CitedText(keep=False)
+
+    def find_change(self, part: Json) -> TextChange:
+        """The text of a part that has extended this one; the next part may differ in it."""
+        block = self.block
+        count = None if self.thinking else self._count
+        return TextChange(part, "text", partial(self._take, block), partial(self._take_run, block), count)
+
+    def _take(self, block: int, text: str) -> bool:
+        if self.block != block or self.sealed:
+            return False
+        if not self.thinking:
+            self.cited.add(text)
+        self._builder.append(block, text)
+        return True
+
+    def _take_run(self, block: int, texts: list[str]) -> bool:
+        if self.block != block or self.sealed:
+            return False
+        if not self.thinking:
+            self.cited.add("".join(texts))
+        self._builder.append_run(block, texts, sum(map(len, texts)))
+        return True
+
+    def _count(self, texts: list[str], characters: int) -> None:
+        self.cited.add("".join(texts))
+        self._builder.count_text(characters)

@@ -9,6 +9,7 @@ complete when the bytes end after a finish reason or a blocked prompt; otherwise
 
 import msgspec
 
+from dragoman.dialects.delta_template import DeltaTemplate, VaryingMember
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.gemini.citations import SEARCH, CitedText, build_search, read_citations, read_queries
@@ -24,7 +25,7 @@ from dragoman.dialects.gemini.stop_reasons import (
     ReplyMetadata,
     read_seconds,
 )
-from dragoman.dialects.gemini.stream_blocks import PendingCall
+from dragoman.dialects.gemini.stream_blocks import GrowingText, PendingCall
 from dragoman.dialects.gemini.usage import read_usage
 from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.hub.blocks import Extras, HostedCall, Reasoning, Text
@@ -54,6 +55,10 @@ class ChunkReader(SseReader):
         super().__init__()
         self._known = False
         self._array: JsonArrayReader | None = None
+
+    @property
+    def is_between_events(self) -> bool:
+        return self._array is None and super().is_between_events
 
     def feed(self, data: bytes) -> list[Frame]:
         if not self._known:
@@ -99,20 +104,18 @@ class GeminiStreamReader(FrameReader):
         super().__init__(context)
         self._parts = PartReader(NameConverter(), lambda: context.ids.make("call_"))
         self._metadata = ReplyMetadata()
+        usage = VaryingMember(self._metadata.read_usages, {"dragoman": 0})
+        self._template = DeltaTemplate({"usageMetadata": usage})
         self._call: PendingCall | None = None
         self._call_ids: set[str] = set()
         self._model = context.model
         self._finish = ""
         self._blocked = ""
         self._has_usage = False
-        #: The number of the open text or thought; -1 if none is open.
-        self._block = -1
-        self._thinking = False
-        self._sealed = False
+        self._text = GrowingText(self.builder)
         #: A signature that no part carries, and the fields beside it.
         self._stray_seal: tuple[Seal, Reasoning, Extras] | None = None
         self._keeps_text = context.request is None or any(t.kind == "hosted" for t in context.request.tools)
-        self._cited_text = CitedText(keep=False)
         #: The queries of the metadata. A part may report the same searches (`toolCall`).
         self._queries: dict[str, None] = {}
         self._has_search = False
@@ -125,7 +128,7 @@ class GeminiStreamReader(FrameReader):
         self._read(body, "")
 
     def _read(self, payload: Json, event: str) -> None:
-        if self._block >= 0 and not self._sealed and self._read_more(payload):
+        if self._text.block >= 0 and not self._text.sealed and self._read_more(payload):
             return
         payload = to_camel(payload)
         if payload.get("error"):
@@ -159,16 +162,18 @@ class GeminiStreamReader(FrameReader):
             return False
         part = parts[0]
         text = part.get("text")
-        if type(text) is not str or len(part) != 1 + self._thinking:
+        if type(text) is not str or len(part) != 1 + self._text.thinking:
             return False
-        if not self._thinking:
-            self._cited_text.add(text)
+        if not self._text.thinking:
+            self._text.cited.add(text)
         elif part.get("thought") is not True:
             return False
         usage = payload.get("usageMetadata")
         if usage is not None:
             self._metadata.add_usage(usage)
-        self.builder.append(self._block, text)
+        self.builder.append(self._text.block, text)
+        if self._template.can_learn:
+            self._template.learn(self._frame, payload, self._text.find_change(part))
         return True
 
     def _start(self, payload: Json) -> None:
@@ -207,7 +212,7 @@ class GeminiStreamReader(FrameReader):
             self._cite(metadata)
             self._queries.update(dict.fromkeys(read_queries(metadata)))
         if RESULT in metadata:
-            self.builder.add_logprobs(self._block, read_tokens(metadata[RESULT]))
+            self.builder.add_logprobs(self._text.block, read_tokens(metadata[RESULT]))
         reason = candidate.get("finishReason")
         if isinstance(reason, str) and reason not in NO_REASON:
             self._finish = reason
@@ -249,21 +254,21 @@ class GeminiStreamReader(FrameReader):
         self.builder.add_block(block)
 
     def _append_text(self, text: str, thinking: bool) -> None:
-        if self._block < 0 or self._thinking is not thinking or self._sealed:
+        if self._text.block < 0 or self._text.thinking is not thinking or self._text.sealed:
             self._close_block()
-            self._thinking = thinking
-            self._block = self.builder.open(Reasoning() if thinking else Text(text=""))
-            self._cited_text = CitedText(keep=self._keeps_text)
+            self._text.thinking = thinking
+            self._text.block = self.builder.open(Reasoning() if thinking else Text(text=""))
+            self._text.cited = CitedText(keep=self._keeps_text)
         if not thinking:
-            self._cited_text.add(text)
-        self.builder.append(self._block, text)
+            self._text.cited.add(text)
+        self.builder.append(self._text.block, text)
 
     def _close_block(self) -> None:
         """Close the open block, and a call that never got its last part. Report a signature on its own."""
-        if self._block >= 0:
-            self.builder.close(self._block, self._extras)
-            self._block = -1
-            self._sealed = False
+        if self._text.block >= 0:
+            self.builder.close(self._text.block, self._extras)
+            self._text.block = -1
+            self._text.sealed = False
             self._extras = {}
         if self._call is not None:
             self._end_call(whole=False)
@@ -286,23 +291,23 @@ class GeminiStreamReader(FrameReader):
         if seal is not None and not text:
             self._complete_block(seal, extras, thinking=thinking, is_bare="text" not in part)
             return
-        if extras and (self._block < 0 or self._sealed or self._thinking is not thinking):
+        if extras and (self._text.block < 0 or self._text.sealed or self._text.thinking is not thinking):
             self._close_block()
-            self._thinking = thinking
-            self._block = self.builder.open(Reasoning() if thinking else Text(text=""))
+            self._text.thinking = thinking
+            self._text.block = self.builder.open(Reasoning() if thinking else Text(text=""))
         self._extras.update(extras)
         if seal is not None:
-            self.builder.seal(self._block, seal)
-            self._sealed = True
+            self.builder.seal(self._text.block, seal)
+            self._text.sealed = True
 
     def _complete_block(self, seal: Seal, extras: Extras, *, thinking: bool, is_bare: bool) -> None:
         """Put a signature without text on the block before it, or keep it for a block of its own."""
-        if self._block < 0 or self._sealed or (thinking and not self._thinking):
+        if self._text.block < 0 or self._text.sealed or (thinking and not self._text.thinking):
             self._close_block()
             self._stray_seal = (seal, Reasoning(form=BARE if is_bare else ""), extras)
             return
-        self.builder.seal(self._block, seal)
-        self._sealed = True
+        self.builder.seal(self._text.block, seal)
+        self._text.sealed = True
         self._extras.update(extras | ({BARE_EXTRA: True} if is_bare else {}))
 
     def _read_seal(self, part: Json) -> Seal | None:
@@ -354,11 +359,11 @@ class GeminiStreamReader(FrameReader):
             self._call = None
 
     def _cite(self, metadata: Json) -> None:
-        if self._block < 0 or self._thinking:
+        if self._text.block < 0 or self._text.thinking:
             self.context.losses.add("groundingMetadata", "citations came when no text was open")
             return
-        for citation in read_citations(metadata, self._cited_text):
-            self.builder.cite(self._block, citation)
+        for citation in read_citations(metadata, self._text.cited):
+            self.builder.cite(self._text.block, citation)
 
     def _report_usage(self) -> None:
         if self._metadata.usage:

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import msgspec
 
+from dragoman.dialects.delta_template import TextChange
 from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.openai_chat.fragments import (
     Fragment,
@@ -21,7 +22,7 @@ from dragoman.dialects.openai_chat.fragments import (
     read_thought_signature,
     text_of,
 )
-from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock, TextChange
+from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock
 from dragoman.hub.blocks import CallKind, ToolCall
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.errors import UpstreamProtocolError
@@ -34,7 +35,6 @@ WATCHED = 256 * 1024
 LOOKS = 32
 HELD = 16 * 1024 * 1024
 LONGEST_NAME = 1024
-
 #: The slot of the one call in the old `function_call` field.
 LEGACY = -1
 

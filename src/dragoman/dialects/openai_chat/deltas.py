@@ -6,13 +6,14 @@ the next. Calls are open beside the current block.
 
 from functools import partial
 
+from dragoman.dialects.delta_template import TextChange
 from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.openai_chat.calls import CallAssembler
 from dragoman.dialects.openai_chat.citations import read_annotation
 from dragoman.dialects.openai_chat.fragments import text_of
 from dragoman.dialects.openai_chat.media import read_reply_image
 from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, Thought, read_entry
-from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock, TextChange
+from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock
 from dragoman.dialects.openai_logprobs import read_tokens
 from dragoman.hub.blocks import Reasoning, Refusal, ReplyBlock, Text
 from dragoman.hub.builder import ReplyBuilder
@@ -97,7 +98,8 @@ class DeltaReader:
         if current.field in delta:
             block = current.block
             take, take_run = partial(self._continue, block), partial(self._continue_run, block)
-            return TextChange(delta, current.field, take, take_run)
+            count = self._count_texts if current.kind is Text else None
+            return TextChange(delta, current.field, take, take_run, count)
         calls = delta.get("tool_calls")
         return self.calls.find_change(calls[0]) if isinstance(calls, list) and len(calls) == 1 else None
 
@@ -119,6 +121,10 @@ class DeltaReader:
             self.visible += characters
         self._builder.append_run(block, texts, characters)
         return True
+
+    def _count_texts(self, texts: list[str], characters: int) -> None:
+        self.visible += characters
+        self._builder.count_text(characters)
 
     def append_text(self, kind: type[Text] | type[Refusal], text: str) -> None:
         if not text:

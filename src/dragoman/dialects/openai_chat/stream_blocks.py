@@ -1,20 +1,14 @@
 """What the open blocks of a stream remember, and the frames of their chunks.
 
-For the stream reader: `CurrentBlock` is the open text, refusal or thought, `TextChange` the text that may
-differ in the next chunk, `ChunkTemplate` the bytes around it.
+For the stream reader: `CurrentBlock` is the open text, refusal or thought.
 
 For the stream writer: text and refusals keep only their offset. A thought keeps its text, because its seal is
 written together with the text. A call keeps its number in the client's list. `ChunkFrames` encodes the fields
 around a delta once per reply, and the delta each time.
 """
 
-from collections.abc import Callable, Sequence
-from itertools import islice, takewhile
-from typing import NamedTuple
-
 import msgspec
 
-from dragoman.dialects.event_template import EventTemplate, count_fitting, read_texts
 from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, WRAPPED_FORMAT, write_entry
@@ -29,15 +23,8 @@ GOOGLE_ISSUERS = frozenset(("gemini", NAME))
 
 DONE: Frames = (Frame("", b"[DONE]"),)
 
-_decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _encode_lines = msgspec.json.Encoder().encode_lines
-
-#: How often a template is learned per reply. A reply whose chunks differ elsewhere gains nothing from more.
-MOST_TRIES = 12
-
-#: Replaces the text while a template is tested; no server sends it.
-_PROBE = "\x00dragoman\x00"
 
 
 class OpenText:
@@ -222,105 +209,3 @@ class ChunkFrames:
 
 def error_frame(body: Json) -> Frames:
     return (Frame("", _encode(body)),)
-
-
-class TextChange(NamedTuple):
-    """The text of a decoded chunk that may differ in the next ones, and the functions that take new texts.
-
-    The functions return False if they can take no texts any more, because the block has closed.
-    """
-
-    holder: Json
-    field: str
-    take: Callable[[str], bool]
-    take_run: Callable[[list[str]], bool]
-
-
-class ChunkTemplate:
-    """The bytes around the text of the last learned chunk. The `take` methods read texts of equal chunks.
-
-    Most chunks of a reply have the same bytes except for one JSON string. If the bytes before and after the
-    string are the same, then the chunk has the same meaning with another text, and is not decoded again.
-    """
-
-    __slots__ = ("_after", "_before", "_take", "_take_run", "_tries", "event")
-
-    def __init__(self) -> None:
-        #: The bytes of the chunk before and after its text, with the quotes. Before one is learned, none fit.
-        self._set(b"\n", b"\n")
-        self._take: Callable[[str], bool] = _take_nothing
-        self._take_run: Callable[[list[str]], bool] = _take_nothing
-        self._tries = MOST_TRIES
-
-    def take_event(self, data: bytes) -> bool:
-        """Take the text of one event that fits, and is all of `data`. False if it does not fit."""
-        text = self.event.read_event(data)
-        return text is not None and self._take(text)
-
-    def take_events(self, data: bytes, start: int = 0) -> int:
-        """Take the texts of the events from `start` on that fit. Returns their size in bytes.
-
-        `start` is between two events.
-        """
-        raws = self.event.cut_events(data, start)
-        return len(self.event.join_events(raws)) if raws and self._take_texts(raws) else 0
-
-    def take_run(self, frames: Sequence[Frame], start: int) -> int:
-        """Take the texts of the frames from `start` on that fit. Returns their number."""
-        if not frames[start].data.startswith(self._before):
-            return 0
-        chunks = [frame.data for frame in takewhile(_has_no_name, islice(frames, start, None))]
-        text = slice(len(self._before), -len(self._after))
-        raws = [chunk[text] for chunk in chunks[: count_fitting(chunks, self._before, self._after)]]
-        if not raws or self._take_texts(raws):
-            return len(raws)
-        return int(len(raws) > 1 and self._take_texts(raws[:1]))
-
-    def _take_texts(self, raws: list[bytes]) -> bool:
-        """Take texts in their JSON form, without their quotes. False if one of them is no JSON text."""
-        texts = read_texts(raws)
-        if texts is None:
-            return False
-        return self._take_run(texts) if len(texts) > 1 else self._take(texts[0])
-
-    @property
-    def can_learn(self) -> bool:
-        return self._tries > 0
-
-    def learn(self, data: bytes, payload: Json, change: TextChange) -> None:
-        """Learn the template of a chunk: its bytes, its decoded payload, and the text inside it."""
-        self._tries -= 1
-        holder, field, take, take_run = change
-        text = holder[field]
-        name, value = _encode(field), _encode(text)
-        # A server with another way to escape characters is not recognised.
-        colon = b": " if name + b": " in data else b":"
-        before, found, after = data.rpartition(name + colon + value)
-        if not found:
-            return
-        before += name + colon + b'"'
-        holder[field] = _PROBE
-        is_there = _decodes_to(before + _encode(_PROBE)[1:] + after, payload)
-        holder[field] = text
-        if is_there:
-            self._take, self._take_run = take, take_run
-            self._set(before, b'"' + after)
-
-    def _set(self, before: bytes, after: bytes) -> None:
-        self._before, self._after = before, after
-        self.event = EventTemplate(before, after)
-
-
-def _take_nothing(text: str | list[str]) -> bool:
-    return False
-
-
-def _has_no_name(frame: Frame) -> bool:
-    return not frame.event
-
-
-def _decodes_to(data: bytes, payload: Json) -> bool:
-    try:
-        return bool(_decode(data) == payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False

@@ -5,10 +5,10 @@ it. Without a finish reason and without `[DONE]` the reply is truncated. Unknown
 and deltas are kept in the extras of the start and of the end.
 """
 
-from collections.abc import Iterable
+from typing import ClassVar
 
+from dragoman.dialects.delta_template import PADDING
 from dragoman.dialects.errors import read_failure
-from dragoman.dialects.event_template import EventTemplate
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_chat.deltas import CALL_FIELDS, DeltaReader
@@ -17,13 +17,12 @@ from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS
 from dragoman.dialects.openai_chat.reply import ChoiceAccumulator, collect, explode
 from dragoman.dialects.openai_chat.stop_reasons import FAILURE_OF_REASON, read_cause
-from dragoman.dialects.openai_chat.stream_blocks import ChunkTemplate
 from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
 from dragoman.dialects.openai_chat.usage import read_usage
-from dragoman.hub.blocks import Opaque, Text
+from dragoman.hub.blocks import Opaque
 from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted, StopCause
-from dragoman.wire.sse import LIMIT, Frame, join_frames
+from dragoman.wire.sse import Frame, join_frames
 
 #: Fields of chunks and choices that the hub knows, or that have no meaning.
 CHUNK_FIELDS = frozenset(("id", "object", "created", "model", "choices", "usage", "obfuscation", "error"))
@@ -38,9 +37,6 @@ STOP_STRING_FIELDS = ("stop_reason", "matched_stop")
 #: The field in which OpenRouter repeats the reason of the provider; `finish_reason` may be a plain `stop`.
 NATIVE_REASON = "native_finish_reason"
 
-#: How many events of one read are read one by one. Those behind them are read together.
-MOST_SINGLE_EVENTS = 16
-
 #: The number of further answers (`n` > 1), which are kept in memory until the end.
 MOST_ALTERNATIVES = 128
 
@@ -48,12 +44,11 @@ MOST_ALTERNATIVES = 128
 class ChatStreamReader(FrameReader):
     """Turns the first answer into events; further answers (`n` > 1) become opaque blocks at the end."""
 
+    varying: ClassVar = {"obfuscation": PADDING}
+
     def __init__(self, context: UpstreamContext) -> None:
         super().__init__(context)
         self._deltas = DeltaReader(context, self.builder)
-        self._template = ChunkTemplate()
-        #: The bytes of the current chunk.
-        self._data = b""
         self._alternatives: dict[int, ChatStreamReader] = {}
         self._reason = ""
         #: The reply is a whole body, which cannot be truncated.
@@ -64,53 +59,6 @@ class ChatStreamReader(FrameReader):
         self._chunk: Json = {}
         self._later_chunk: Json = {}
         self._rest = ChoiceAccumulator(UpstreamProtocolError)
-
-    @property
-    def text_template(self) -> EventTemplate | None:
-        """The template of the last learned event, while a text is open and the next bytes begin an event."""
-        is_open = self._deltas.current.kind is Text
-        return self._template.event if is_open and self._sse.is_between_events else None
-
-    def count_text(self, characters: int) -> None:
-        """Count the characters of events that fit `text_template` and were not read."""
-        self._deltas.visible += characters
-        self.builder.count_text(characters)
-
-    def _read_data(self, data: bytes) -> None:
-        # Most reads of a live stream are one event that fits the learned template.
-        if not (self._sse.is_between_events and self._template.take_event(data)):
-            self._read_events(data)
-
-    def _read_events(self, data: bytes) -> None:
-        # Most events fit the learned template and need no frames. The others are read one by one, so that
-        # events behind them can fit again.
-        start, left = 0, MOST_SINGLE_EVENTS if len(data) <= LIMIT else 0
-        while start < len(data) and left:
-            taken = self._template.take_events(data, start) if self._sse.is_between_events else 0
-            if not taken:
-                left -= 1
-                taken = data.find(b"\n\n", start) + 2 - start
-                if taken < 2:
-                    break
-                self._read_frames(self._sse.feed(data[start : start + taken]))
-                if self.builder.is_ended:
-                    return
-            start += taken
-        if start < len(data):
-            self._read_frames(self._sse.feed(data[start:]))
-
-    def _read_frames(self, frames: Iterable[Frame]) -> None:
-        frames = list(frames)
-        start = 0
-        while start < len(frames):
-            taken = self._template.take_run(frames, start)
-            start += taken or 1
-            if not taken:
-                frame = frames[start - 1]
-                self._data = frame.data
-                self._read_frame(frame)
-                if self.builder.is_ended:
-                    return
 
     def _read(self, payload: Json, event: str) -> None:
         # Chunks after the end are not part of the reply.
@@ -144,7 +92,7 @@ class ChatStreamReader(FrameReader):
         if not self._deltas.read_plain(delta):
             return False
         if self._template.can_learn and (change := self._deltas.find_change(delta)) is not None:
-            self._template.learn(self._data, payload, change)
+            self._template.learn(self._frame, payload, change)
         return True
 
     def _read_text(self, frame: Frame) -> None:

@@ -14,7 +14,8 @@ Requests:
 Replies:
 - `stream_reader`, `stream_items`, `streamed_text`: events of an upstream, the items that are not finished
   yet, and their texts.
-- `stream_writer`, `stream_blocks`: events for a client, and the frames of each kind of item.
+- `stream_writer`, `stream_blocks`, `item_emitter`: events for a client, the frames of each kind of item, and
+  what all kinds share.
 - `response_object`: the response object that lifecycle events hold.
 - `reply`: whole replies into streams and back.
 - `stop_reasons`: statuses and reasons. `usage`: token counts.

@@ -7,9 +7,9 @@ import msgspec
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_responses.errors import write_error
+from dragoman.dialects.openai_responses.item_emitter import EventNumbering
 from dragoman.dialects.openai_responses.names import NAME, get_text
 from dragoman.dialects.openai_responses.stop_reasons import TERMINAL_STATUS
-from dragoman.dialects.openai_responses.stream_blocks import EventNumbering
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
 from dragoman.dialects.openai_responses.stream_writer import ResponsesStreamWriter
 from dragoman.hub.builder import TRUNCATED_MESSAGE

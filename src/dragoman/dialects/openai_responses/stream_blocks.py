@@ -5,14 +5,16 @@ Clients act on completed items, so an item that is cut short is written as incom
 Deltas are byte templates, because nearly the whole stream consists of them.
 """
 
-from abc import ABC, abstractmethod
-from io import StringIO
 from typing import NamedTuple
-
-import msgspec
 
 from dragoman.dialects.openai_responses.citations import write_citation
 from dragoman.dialects.openai_responses.hosted import STEPS
+from dragoman.dialects.openai_responses.item_emitter import (
+    GrowingItemEmitter,
+    ItemEmitter,
+    ItemStart,
+    drop_invalid,
+)
 from dragoman.dialects.openai_responses.names import (
     COMPLETED,
     FAILED,
@@ -20,121 +22,10 @@ from dragoman.dialects.openai_responses.names import (
     INCOMPLETE,
     CallFormat,
     build_arguments,
-    omit,
 )
 from dragoman.dialects.openai_responses.reasoning import PART_TYPE, read_texts, write_encrypted, write_texts
 from dragoman.hub.blocks import Citation, Extras, Reasoning, ToolCall
-from dragoman.hub.errors import UpstreamProtocolError
-from dragoman.wire.fields import encode
-from dragoman.wire.sse import Frame, Frames, join_frames
-
-_encode_text = msgspec.json.Encoder().encode
-
-#: The statuses that an upstream may give to a finished item; any other becomes `completed`.
-_FINAL_STATUSES = (COMPLETED, INCOMPLETE, FAILED)
-#: Members whose type clients rely on.
-_MEMBER_TYPES: dict[str, type] = {"role": str, "logprobs": list}
-
-
-class EventNumbering:
-    """Builds the frames of one stream, with consecutive sequence numbers."""
-
-    def __init__(self) -> None:
-        self.next = 0
-
-    def write(self, kind: str, members: Extras) -> Frames:
-        return self.write_encoded(kind, encode(members, error_class=UpstreamProtocolError)[1:])
-
-    def write_encoded(self, kind: str, members: bytes) -> Frames:
-        """The frame of an event whose members, after the opening brace, are already encoded."""
-        number = self.next
-        self.next = number + 1
-        return (Frame(kind, b'{"type":"%b","sequence_number":%d,%b' % (kind.encode(), number, members)),)
-
-
-class ItemStart(NamedTuple):
-    """What every item begins with. `extras`: its members, if the upstream is of this dialect."""
-
-    events: EventNumbering
-    output_index: int
-    id: str
-    extras: Extras
-
-
-def _is_valid(name: str, value: object) -> bool:
-    if name == "status":
-        return value in _FINAL_STATUSES
-    return isinstance(value, _MEMBER_TYPES.get(name, object))
-
-
-def _drop_invalid(members: Extras) -> Extras:
-    """Members from an upstream of this dialect, without values that clients reject."""
-    return {name: value for name, value in members.items() if _is_valid(name, value)}
-
-
-class ItemEmitter:
-    """What all items share."""
-
-    def __init__(self, start: ItemStart) -> None:
-        self._events, self._index, self._id, extras = start
-        self.extras = _drop_invalid(extras)
-        #: The finished item, encoded.
-        self.final = b""
-        self._text = StringIO()
-        self._delta_kind = ""
-        self._head = self._middle = self._tail = b""
-
-    def write_text(self, text: str) -> Frames:
-        """The frame of a delta, from the template of `_start_text`."""
-        self._text.write(text)
-        events = self._events
-        number = events.next
-        events.next = number + 1
-        data = b"%b%d%b%b%b" % (self._head, number, self._middle, _encode_text(text), self._tail)
-        return (Frame(self._delta_kind, data),)
-
-    def _start_text(self, name: str, position: Extras, tail: bytes = b"}") -> None:
-        kind = f"response.{name}.delta"
-        self._text = StringIO()
-        self._delta_kind = kind
-        self._head = b'{"type":"%b","sequence_number":' % kind.encode()
-        self._middle = b',%b,"delta":' % encode(self._locate(position))[1:-1]
-        self._tail = tail
-
-    def _locate(self, members: Extras) -> Extras:
-        return {"item_id": self._id, "output_index": self._index, **members}
-
-    def _write_event(self, name: str, members: Extras) -> Frames:
-        """An event about this item."""
-        return self._events.write(f"response.{name}", self._locate(members))
-
-    def _write_added(self, item: Extras) -> Frames:
-        return self._events.write("response.output_item.added", {"output_index": self._index, "item": item})
-
-    def _write_done(self, item: Extras) -> Frames:
-        self.final = encode(item, error_class=UpstreamProtocolError)
-        members = b'"output_index":%d,"item":%b}' % (self._index, self.final)
-        return self._events.write_encoded("response.output_item.done", members)
-
-
-class GrowingItemEmitter(ItemEmitter, ABC):
-    """An item that arrives in pieces. `open` comes first, `close` last."""
-
-    @abstractmethod
-    def open(self) -> Frames: ...
-
-    @abstractmethod
-    def build_unfinished(self) -> Extras | None:
-        """The item with the content so far and the status `incomplete`; None if it cannot be shown."""
-
-    @abstractmethod
-    def close(self, extras: Extras) -> Frames:
-        """The remaining events. `extras`: members of the item at its end, such as its status."""
-
-    def close_unchanged(self, *, is_cut: bool = False) -> Frames:
-        """Close the item with the members that it was opened with. `is_cut`: its status is `incomplete`."""
-        members = omit(self.extras, ("status",))
-        return self.close({**members, "status": INCOMPLETE} if is_cut else members)
+from dragoman.wire.sse import Frames, join_frames
 
 
 class MessageEmitter(GrowingItemEmitter):
@@ -190,7 +81,7 @@ class MessageEmitter(GrowingItemEmitter):
 
     def close_part(self, extras: Extras) -> Frames:
         part_type = self._part_type
-        part, position = self._build_part(_drop_invalid(extras)), self._find_position()
+        part, position = self._build_part(drop_invalid(extras)), self._find_position()
         self._content.append(part)
         self._part_type = ""
         names = ("refusal",) if part_type == "refusal" else ("text", "logprobs")
@@ -200,7 +91,7 @@ class MessageEmitter(GrowingItemEmitter):
         )
 
     def close(self, extras: Extras) -> Frames:
-        return self._write_done(self._build_item(_drop_invalid(extras), self._content))
+        return self._write_done(self._build_item(drop_invalid(extras), self._content))
 
     def build_unfinished(self) -> Extras:
         content = [*self._content, self._build_part({})] if self._part_type else self._content
@@ -253,6 +144,11 @@ class ReasoningEmitter(GrowingItemEmitter):
             return self.write_text(text)
         return self._close_part() + self._open_part(part) + self.write_text(text)
 
+    def write_texts(self, texts: list[str]) -> Frames:
+        # The first text may begin the part. A run has no other part.
+        first, rest = self.write_part_text(0, texts[0]), texts[1:]
+        return first + super().write_texts(rest) if rest else first
+
     def _build_part_event(self, text: str) -> Extras:
         part = {"type": PART_TYPE[self._field], "text": text}
         return {**self._find_position(), "part": part}
@@ -278,7 +174,7 @@ class ReasoningEmitter(GrowingItemEmitter):
 
     def close(self, extras: Extras) -> Frames:
         frames = self._close_part()
-        members = _drop_invalid(extras)
+        members = drop_invalid(extras)
         frames += self._write_other_form(members)
         item = self._build_item(members)
         if self._with_seal and (self.seal is not None or not self._same_dialect):
@@ -350,8 +246,13 @@ class CallEmitter(GrowingItemEmitter):
         self._text.write(text)
         return ()
 
+    def write_texts(self, texts: list[str]) -> Frames:
+        if self._text.tell() and self._call.is_text:
+            return super().write_texts(texts)
+        return join_frames(map(self.write_text, texts))
+
     def close(self, extras: Extras) -> Frames:
-        members = _drop_invalid(extras)
+        members = drop_invalid(extras)
         status = members.get("status", COMPLETED)
         frames: Frames = ()
         is_missing = self._call.kind == "function" and status == COMPLETED and not self._text.tell()

@@ -160,10 +160,12 @@ class ReasoningItem(StreamItem):
             block = Reasoning(raw=field == "content", redacted=redacted, extras=extras)
             self._block = self.builder.open(block)
 
-    def append(self, field: str, index: int, text: str) -> None:
+    def append(self, field: str, index: int, text: str) -> StreamedText | None:
+        """Add a delta. Returns the text of its part; None if it is not reported."""
         part = self._find_part(field, index)
         if part is not None:
             part.append(text)
+        return part
 
     def complete(self, field: str, index: int, text: str) -> None:
         """Read the whole text of a part. Only the last one can grow: writers append."""

@@ -5,7 +5,9 @@ Only a terminal event completes a reply. Content that only the terminal event ha
 
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar
 
+from dragoman.dialects.delta_template import EVENT_NUMBER, PADDING, TextChange
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.interfaces import Json, UpstreamContext
@@ -22,7 +24,7 @@ from dragoman.dialects.openai_responses.names import (
 )
 from dragoman.dialects.openai_responses.stop_reasons import CAUSE_OF_REASON, TERMINAL_STATUS
 from dragoman.dialects.openai_responses.stream_items import CallItem, ItemTable
-from dragoman.dialects.openai_responses.streamed_text import ReplyContext, StreamedText
+from dragoman.dialects.openai_responses.streamed_text import LastText, ReplyContext, StreamedText
 from dragoman.dialects.openai_responses.usage import read_usage
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyEvent, ReplyFinished, ReplyStarted, StopCause
@@ -34,25 +36,23 @@ _CANCELLED = "cancelled"
 _HUB_MEMBERS = frozenset({"id", "model", "created_at", "object", "output", "status", "usage", "error"})
 _LATE_MEMBERS = _HUB_MEMBERS | {"incomplete_details", "completed_at", "service_tier"}
 
-#: The part of a call, which has no index, and an id that no item has.
+#: The part of a call, which has no index.
 _WHOLE_CALL = object()
-_NO_ITEM = object()
 
 
 class ResponsesStreamReader(FrameReader):
     """Owns the items of one reply. `_HANDLERS` has the method for each event."""
 
+    varying: ClassVar = {"sequence_number": EVENT_NUMBER, "obfuscation": PADDING}
+
     def __init__(self, context: UpstreamContext) -> None:
         super().__init__(context)
         self._context = ReplyContext(self.builder, context)
         self._items = ItemTable(self._context)
-        # The item, the part and the text of the last delta, to which nearly every next delta belongs.
-        self._last_item: object = _NO_ITEM
-        self._last_part: object = None
-        self._last_block = -1
-        self._last_pieces: list[str] = []
+        self._last = LastText(self.builder)
 
     def _read(self, payload: Json, event: str) -> None:
+        self._last.current = None
         kind = payload.get("type", event)
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if handler is not None:
@@ -175,46 +175,64 @@ class ResponsesStreamReader(FrameReader):
         self.context.losses.add("delta", "a delta that is no text was skipped")
         return None
 
+    def _note(self, payload: Json, text: StreamedText | None) -> None:
+        """Note the text that this delta has extended: later deltas that look like it extend the same text."""
+        item_id, last = payload.get("item_id"), self._last
+        if text is None or text.block < 0 or not isinstance(item_id, str) or not item_id:
+            return
+        last.current = text
+        if self._template.can_learn:
+            take, take_run = partial(last.take, text), partial(last.take_run, text)
+            count = partial(last.count, text) if self.builder.is_text(text.block) else None
+            self._template.learn(self._frame, payload, TextChange(payload, "delta", take, take_run, count))
+
     def _remember(self, payload: Json, part: object, text: StreamedText) -> None:
         item_id = payload.get("item_id")
         if isinstance(item_id, str) and item_id and text.block >= 0:
-            self._last_item, self._last_part = item_id, part
-            self._last_block, self._last_pieces = text.block, text.pieces
+            self._last.item, self._last.part, self._last.text = item_id, part, text
+
+    def _continue(self, payload: Json, part: object) -> bool:
+        """Add a delta to the same text as the one before. False if it belongs to another text."""
+        delta, last = payload.get("delta"), self._last
+        if payload.get("item_id") != last.item or part != last.part or not isinstance(delta, str):
+            return False
+        last.text.append(delta)
+        self._note(payload, last.text)
+        return True
 
     def _on_text_delta(self, payload: Json, part_type: str = "output_text") -> None:
-        delta, part = payload.get("delta"), payload.get("content_index")
-        if payload.get("item_id") == self._last_item and part == self._last_part and isinstance(delta, str):
-            self._last_pieces.append(delta)
-            self.builder.append(self._last_block, delta)
+        part = payload.get("content_index")
+        if self._continue(payload, part):
             return
-        text = self._take_delta(payload)
-        if text is not None:
+        delta = self._take_delta(payload)
+        if delta is not None:
             item = self._items.find_message(payload)
-            self._remember(payload, part, item.append(get_index(payload, "content_index"), text, part_type))
+            text = item.append(get_index(payload, "content_index"), delta, part_type)
+            self._remember(payload, part, text)
+            self._note(payload, text)
 
     def _on_text_done(self, payload: Json, part_type: str, name: str) -> None:
         index = get_index(payload, "content_index")
         self._items.find_message(payload).complete(index, get_text(payload, name), part_type)
 
     def _on_arguments_delta(self, payload: Json, item_type: str = "function_call") -> None:
-        delta = payload.get("delta")
-        is_same = payload.get("item_id") == self._last_item and self._last_part is _WHOLE_CALL
-        if is_same and isinstance(delta, str):
-            self._last_pieces.append(delta)
-            self.builder.append(self._last_block, delta)
+        if self._continue(payload, _WHOLE_CALL):
             return
-        text = self._take_delta(payload)
-        if text:
-            self._remember(payload, _WHOLE_CALL, self._items.find_call(payload, item_type).append(text))
+        delta = self._take_delta(payload)
+        if delta:
+            text = self._items.find_call(payload, item_type).append(delta)
+            self._remember(payload, _WHOLE_CALL, text)
+            self._note(payload, text)
 
     def _on_arguments_done(self, payload: Json, item_type: str) -> None:
         text = get_text(payload, CALL_OF_ITEM[item_type].field)
         self._items.find_call(payload, item_type).complete(text)
 
     def _on_reasoning_delta(self, payload: Json, field: str) -> None:
-        text = self._take_delta(payload)
-        if text is not None:
-            self._items.find_reasoning(payload).append(field, get_index(payload, f"{field}_index"), text)
+        delta = self._take_delta(payload)
+        if delta is not None:
+            item = self._items.find_reasoning(payload)
+            self._note(payload, item.append(field, get_index(payload, f"{field}_index"), delta))
 
     def _on_reasoning_done(self, payload: Json, field: str) -> None:
         index = get_index(payload, f"{field}_index")

@@ -21,6 +21,7 @@ from dragoman.dialects.openai_responses.hosted import (
     describe_loss,
     write_hosted,
 )
+from dragoman.dialects.openai_responses.item_emitter import EventNumbering, GrowingItemEmitter, ItemStart
 from dragoman.dialects.openai_responses.names import (
     CALL_OF_KIND,
     COMPLETED,
@@ -38,10 +39,7 @@ from dragoman.dialects.openai_responses.response_object import ResponseObject
 from dragoman.dialects.openai_responses.stop_reasons import choose_reason
 from dragoman.dialects.openai_responses.stream_blocks import (
     CallEmitter,
-    EventNumbering,
-    GrowingItemEmitter,
     HostedItemEmitter,
-    ItemStart,
     MessageEmitter,
     ReasoningEmitter,
 )
@@ -65,6 +63,7 @@ from dragoman.hub.events import (
     BlockClosed,
     BlockOpened,
     CitationAdded,
+    DeltaRun,
     ReasoningDelta,
     ReplyEvent,
     ReplyFailed,
@@ -110,6 +109,9 @@ class ResponsesStreamWriter:
 
     def write(self, event: ReplyEvent) -> Frames:
         return _HANDLERS[type(event)](self, event)
+
+    def write_run(self, run: DeltaRun) -> Frames:
+        return self._item.write_texts(run.texts) if self._item is not None else ()
 
     # Lifecycle
 

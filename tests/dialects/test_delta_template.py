@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dragoman.dialects.openai_chat.stream_blocks import ChunkTemplate, TextChange
+from dragoman.dialects.delta_template import DeltaTemplate, TextChange
 from dragoman.wire.sse import Frame
 from tests.dialects.openai_chat.replies import DONE, call, calls, chunk, events_of, finish
 
@@ -51,10 +51,10 @@ def change_of(payload: dict[str, object], received: list[str], *, accepts: bool 
     return TextChange(payload, "content", take, take_run)
 
 
-def learned(data: bytes, received: list[str], *, accepts: bool = True) -> ChunkTemplate:
-    repetition = ChunkTemplate()
+def learned(data: bytes, received: list[str], *, accepts: bool = True) -> DeltaTemplate:
+    repetition = DeltaTemplate()
     payload = msgspec.json.decode(data)
-    repetition.learn(data, payload, change_of(payload, received, accepts=accepts))
+    repetition.learn(Frame("", data), payload, change_of(payload, received, accepts=accepts))
     assert payload == msgspec.json.decode(data)
     return repetition
 
@@ -135,11 +135,11 @@ def test_a_text_whose_block_has_ended_is_left_to_the_long_way() -> None:
 
 def test_chunks_that_never_repeat_are_not_looked_at_for_ever() -> None:
     received: list[str] = []
-    repetition = ChunkTemplate()
+    repetition = DeltaTemplate()
     tries = 0
     while repetition.can_learn:
         payload: dict[str, object] = {"content": "one", "n": tries}
-        repetition.learn(msgspec.json.encode(payload), payload, change_of(payload, received))
+        repetition.learn(Frame("", msgspec.json.encode(payload)), payload, change_of(payload, received))
         tries += 1
         assert tries < 100
 
