@@ -18,18 +18,11 @@ from dragoman.accounts.keys import Caller
 from dragoman.config.settings import RecordLevel, RecordSettings
 from dragoman.records import recorder as recorder_module
 from dragoman.records import turn_writer
-from dragoman.records.blocks import compress, decompress
+from dragoman.records.blocks import MIN_COMPRESSED, compress, compress_long, decompress, decompress_long
 from dragoman.records.filters import Condition, parse_filter
 from dragoman.records.journal import PATTERN
 from dragoman.records.reading import list_sessions, list_turns, read_part, read_raw, read_turn
-from dragoman.records.store import (
-    MIN_COMPRESSED,
-    delete_turns,
-    open_records,
-    pack_details,
-    read_size,
-    unpack_details,
-)
+from dragoman.records.store import delete_turns, open_records, read_size
 from dragoman.wire.sse import Output
 from tests.exchange.fakes import Break, RememberingClient, Script
 from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
@@ -400,8 +393,8 @@ def test_turns_without_contents_share_a_transaction_and_are_numbered(
 @given(st.dictionaries(st.text(max_size=20), st.text(max_size=1500), max_size=5))
 def test_details_are_read_as_they_were_stored(members: dict[str, str]) -> None:
     details = msgspec.json.encode(members)
-    packed = pack_details(details)
+    packed = compress_long(details)
     assert len(packed) <= max(MIN_COMPRESSED, len(details))
-    assert unpack_details(packed) == details
+    assert decompress_long(packed) == details
     # Older files have all details compressed.
-    assert unpack_details(compress(details)) == details
+    assert decompress_long(compress(details)) == details

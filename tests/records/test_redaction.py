@@ -85,6 +85,22 @@ def test_known_names_and_keys_of_vendors_are_masked(before: str, secret: str) ->
     assert secret not in "".join(part["delta"]["text"] for part in parts)
 
 
+@pytest.mark.parametrize("secret", SECRETS[:5])
+@pytest.mark.parametrize("words", [1, 60])
+def test_a_secret_is_masked_if_it_begins_in_an_event_of_another_form(secret: str, words: int) -> None:
+    """The first event of some servers also has the role, so it belongs to no run of texts."""
+    half = len(secret) // 2
+    deltas = [{"role": "assistant", "content": secret[:half]}, {"content": secret[half:]}]
+    deltas += [{"content": f" word {number}"} for number in range(words)]
+    events = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    redacted = redact_stream(b"".join(b"data: " + msgspec.json.encode(each) + b"\n\n" for each in events))
+    lines = [msgspec.json.decode(line[6:]) for line in redacted.expand().splitlines() if line]
+    joined = "".join(line["choices"][0]["delta"]["content"] for line in lines)
+    assert joined.startswith("[redacted]")
+    assert secret[half:] not in joined
+    assert joined.endswith(f" word {words - 1}")
+
+
 EVENTS = [
     {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "{}"}},
     {"id": "1", "choices": [{"index": 0, "delta": {"content": "{}"}}]},

@@ -14,6 +14,9 @@ import zstandard
 
 from dragoman.records.block_refs import BlockRef, pack_refs, unpack_refs
 
+#: Bytes of a turn's details, or of the list of its contents, from which on they are compressed.
+MIN_COMPRESSED = 2048
+
 #: A compressor serves one thread.
 _thread = local()
 
@@ -28,6 +31,16 @@ def compress(data: bytes) -> bytes:
 
 def decompress(data: bytes) -> bytes:
     return zstandard.ZstdDecompressor().decompress(data)
+
+
+def compress_long(data: bytes) -> bytes:
+    """The data, compressed unless it is short: to compress that costs more. It is JSON or MessagePack."""
+    return data if len(data) < MIN_COMPRESSED else compress(data)
+
+
+def decompress_long(data: bytes) -> bytes:
+    """What `compress_long` was given."""
+    return decompress(data) if data.startswith(zstandard.FRAME_HEADER) else data
 
 
 def hash_content(content: bytes) -> bytes:

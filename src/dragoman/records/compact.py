@@ -7,7 +7,7 @@ so to search it for secrets and to compress it takes little time.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ from dragoman.wire.sse import EVENT_PREFIXES, Frame, FrameRun, FrameRuns, Output
 CODES = tuple(bytes((value,)) for value in range(0xF8, 0x100))
 #: Events whose text is looked at before the rest of a stream is left as it is, unless they begin a run.
 MAX_TRIES = 40
+#: Bytes. Shorter parts of a stream are not searched for runs: to store them as they are costs less.
+MIN_SEARCHED = 1024
 
 #: The strings of a stream that grow from event to event.
 TEXT_NAME = (
@@ -47,8 +49,9 @@ class CompactStream(NamedTuple):
 
 
 class TextRun(NamedTuple):
-    """The texts of a run: with a code between them, and joined."""
+    """The texts of a run, joined and with a code between them, and the name of their field."""
 
+    name: bytes
     code: bytes
     texts: bytes
     joined: bytes
@@ -61,8 +64,18 @@ class StreamParts(NamedTuple):
     runs: list[TextRun]
     rest: bytes
 
-    def list_texts(self) -> list[bytes] | None:
-        """The texts, joined by their fields; None if the rest does not have all runs as texts."""
+    def list_texts(self) -> list[bytes]:
+        """The texts of the runs, joined by their fields."""
+        texts: dict[bytes, bytes] = {}
+        for run in self.runs:
+            texts[run.name] = texts.get(run.name, b"") + run.joined
+        return [*texts.values()]
+
+    def list_all_texts(self) -> list[bytes] | None:
+        """The texts of runs and of single events, joined by their fields; None if a run is not among them.
+
+        It searches the rest of the stream, which takes long.
+        """
         texts: dict[bytes, list[bytes]] = {}
         left = iter(self.runs)
         count = 0
@@ -130,10 +143,9 @@ def compact_outputs(outputs: Sequence[Output | bytes]) -> tuple[StreamParts, lis
     reader = _OutputReader()
     lengths = []
     for output in outputs:
-        if isinstance(output, RawEvents | bytes):
+        if isinstance(output, (RawEvents, bytes)):
             return None
-        parts = output.parts if isinstance(output, FrameRuns) else output
-        lengths.append(sum(map(reader.read, parts)))
+        lengths.append(reader.read(output.parts if isinstance(output, FrameRuns) else output))
     found = reader.finish()
     return (found, lengths) if found is not None and found.runs else None
 
@@ -143,80 +155,111 @@ class _OutputReader:
 
     def __init__(self) -> None:
         self._builder = _Builder()
-        #: What follows the last run. Its last events may belong to the next run: they are written alone.
-        self._alone: list[bytes] = []
-        #: The run that is open: the bytes before and after each text with its quotes, its code, its texts.
+        #: What follows the last run.
+        self._single: list[bytes] = []
+        #: The run that is open, if it has a code: the bytes before and after each text, its code, its texts.
         self._start = self._end = self._code = b""
         self._texts: list[bytes] = []
-        self._joined: list[bytes] = []
 
-    def read(self, part: Frame | FrameRun) -> int:
-        """Add a part. Returns its length as server-sent events."""
-        if isinstance(part, Frame):
-            event = EVENT_PREFIXES[part.event] + part.data + _EVENT_END
-            if self._code and self._has_form(event):
-                self._add_texts(event[len(self._start) : len(event) - len(self._end)], b"\n")
+    def read(self, parts: Iterable[Frame | FrameRun]) -> int:
+        """Add the parts of an output. Returns its length as server-sent events."""
+        length = 0
+        for part in parts:
+            start = EVENT_PREFIXES[part.event]
+            if isinstance(part, Frame):
+                event = start + part.data + _EVENT_END
+                self._single.append(event)
+                length += len(event)
             else:
-                self._close()
-                self._alone.append(event)
-            return len(event)
-        start, end = EVENT_PREFIXES[part.event] + part.head, part.tail + _EVENT_END
-        values, between = part.values[:-1], b"\n"
-        if values[:1] == b'"':
-            start, end, values, between = start + b'"', b'"' + end, values[1:-1], b'"\n"'
-        self._open(start, end)
-        if self._code:
-            joined = self._add_texts(values, between)
-        else:
-            joined = len(values.replace(between, b""))
-            self._alone.append(start + values.replace(between, end + start) + end)
-        count = (len(values) - joined) // len(between) + 1
-        return joined + count * (len(start) + len(end))
+                length += self._read_run(start + part.head, part.values, part.tail + _EVENT_END)
+        return length
 
     def finish(self) -> StreamParts | None:
-        self._close()
-        self._builder.add(b"".join(self._alone))
+        self._builder.add(b"".join((self._close(), *self._single)))
         return self._builder.finish()
 
-    def _has_form(self, event: bytes) -> bool:
-        return event.startswith(self._start) and event.endswith(self._end, len(self._start))
+    def _read_run(self, start: bytes, values: bytes, end: bytes) -> int:
+        """Add a run. The single events before it belong to it if they have its form."""
+        code = self._open(start + b'"', b'"' + end) if values[:1] == b'"' else b""
+        if not code:
+            events = start + values[:-1].replace(b"\n", end + start) + end
+            self._single.append(events)
+            return len(events)
+        texts = values[1:-2].replace(b'"\n"', code)
+        self._texts.append(texts)
+        # What stands between two texts is one byte instead of three.
+        between = (len(values) - 3 - len(texts)) // 2
+        return len(texts) - between + (between + 1) * (len(start) + len(end) + 2)
 
-    def _add_texts(self, values: bytes, between: bytes) -> int:
-        """Add texts to the open run. Returns their length."""
-        joined = values.replace(between, b"")
-        self._texts.append(values.replace(between, self._code))
-        self._joined.append(joined)
-        return len(joined)
+    def _open(self, start: bytes, end: bytes) -> bytes:
+        """Open a run, or continue the open one. Returns its code; empty if all codes are used."""
+        single, head, tail = self._single, len(start), len(end)
+        count = len(single)
+        while count and single[count - 1].startswith(start) and single[count - 1].endswith(end, head):
+            count -= 1
+        if count or not self._code or start != self._start or end != self._end:
+            code = self._builder.find_code(end + start)
+            if not code:
+                return b""
+            self._builder.add(b"".join((self._close(), *single[:count], start)))
+            del single[:count]
+            self._start, self._end, self._code = start, end, code
+        self._texts += [event[head : len(event) - tail] for event in single]
+        single.clear()
+        return self._code
 
-    def _open(self, start: bytes, end: bytes) -> None:
-        """Open the run with this form, unless it is open. If there is no code for it, none is open."""
-        if self._code and (start, end) == (self._start, self._end):
-            return
-        self._close()
-        self._start, self._end = start, end
-        self._code = self._builder.find_code(end + start)
-        if not self._code:
-            return
-        first = list(takewhile(self._has_form, reversed(self._alone)))
-        del self._alone[len(self._alone) - len(first) :]
-        self._builder.add(b"".join((*self._alone, start)))
-        self._alone = []
-        for event in reversed(first):
-            self._add_texts(event[len(start) : len(event) - len(end)], b"\n")
-
-    def _close(self) -> None:
-        if self._code:
-            texts, joined = self._code.join(self._texts), b"".join(self._joined)
-            self._builder.add_run(TextRun(self._code, texts, joined))
-            self._alone = [self._end]
-            self._texts, self._joined, self._code = [], [], b""
+    def _close(self) -> bytes:
+        """Close the run, if one is open. Returns the end of its last event."""
+        code = self._code
+        if not code:
+            return b""
+        texts = code.join(self._texts)
+        self._builder.add_run(TextRun(_find_name(self._start), code, texts, texts.replace(code, b"")))
+        self._texts, self._code = [], b""
+        return self._end
 
 
 def compact_stream(data: bytes, runs: Sequence[TextRun] = ()) -> StreamParts:
-    """The compact form of any bytes. `runs`: texts that the stream probably has."""
+    """The compact form of any bytes. `runs`: texts that the stream probably has, in this order."""
     builder = _Builder()
+    position = 0
+    for run in runs:
+        if found := _match_run(data, position, run, builder):
+            at, own, length = found
+            _add_runs(data[position:at], builder)
+            builder.add_run(own)
+            position = at + length
+    _add_runs(data[position:], builder)
+    return builder.finish() or StreamParts(CompactStream(data), [], data)
+
+
+def _match_run(
+    data: bytes, position: int, run: TextRun, builder: _Builder
+) -> tuple[int, TextRun, int] | None:
+    """Where the stream has the texts of a run, from `position` on: the place, the run, its length.
+
+    To write the expected bytes and to compare them is far faster than to search.
+    """
+    # Some writers begin with an empty text.
+    texts = run.texts.lstrip(run.code)
+    first, code, _ = texts.partition(run.code)
+    at = data.find(b'"' + first + b'"', position) + 1
+    end_at = data.find(_EVENT_END, at + len(first)) + len(_EVENT_END)
+    if not code or not at or end_at < len(_EVENT_END):
+        return None
+    head = data[max(data.rfind(_EVENT_END, position, at) + len(_EVENT_END), position) : at]
+    part = data[at + len(first) : end_at] + head
+    expected = texts.replace(code, part)
+    if not data.startswith(expected, at) or not (own := builder.find_code(part, code)):
+        return None
+    texts = texts if own == code else texts.replace(code, own)
+    return at, TextRun(_find_name(head), own, texts, run.joined), len(expected)
+
+
+def _add_runs(data: bytes, builder: _Builder) -> None:
+    """Add bytes and the runs in them."""
     copied = position = 0
-    for _ in range(MAX_TRIES):
+    for _ in range(MAX_TRIES if len(data) >= MIN_SEARCHED else 0):
         mark = _START.search(data, position)
         text = mark and _STRING.match(data, mark.end())
         if mark is None or text is None:
@@ -230,8 +273,7 @@ def compact_stream(data: bytes, runs: Sequence[TextRun] = ()) -> StreamParts:
         position = next_at
         if not data.startswith(head, next_at):
             continue
-        found = _match_run(data, mark.end(), text.end(), tail + head, runs, builder)
-        found = found or _read_run(data, head_at, head, tail, builder)
+        found = _read_run(data, head_at, head, tail, builder)
         if found is None:
             break
         run, length = found
@@ -239,25 +281,12 @@ def compact_stream(data: bytes, runs: Sequence[TextRun] = ()) -> StreamParts:
         builder.add_run(run)
         copied = position = mark.end() + length
     builder.add(data[copied:])
-    return builder.finish() or StreamParts(CompactStream(data), [], data)
 
 
-def _match_run(
-    data: bytes, start: int, end: int, part: bytes, runs: Sequence[TextRun], builder: _Builder
-) -> tuple[TextRun, int] | None:
-    """The run that the data has from `start` on, and its length. `end`: of the first text.
-
-    To write the expected bytes and to compare them is far faster than to search.
-    """
-    for run in runs:
-        # Some writers begin with an empty text.
-        texts = run.texts.lstrip(run.code)
-        if not texts.startswith(data[start:end] + run.code):
-            continue
-        expected = texts.replace(run.code, part)
-        if data.startswith(expected, start) and (code := builder.find_code(part, run.code)):
-            return TextRun(code, texts.replace(run.code, code), run.joined), len(expected)
-    return None
+def _find_name(head: bytes) -> bytes:
+    """The name of the field whose text follows. `head` ends with the text's first quote."""
+    parts = head.rsplit(b'"', 3)
+    return parts[1] if len(parts) > 3 else b""
 
 
 def _read_run(
@@ -276,4 +305,4 @@ def _read_run(
     expected = part.join(texts)
     if not data.startswith(expected, start + len(head)) or not (code := builder.find_code(part)):
         return None
-    return TextRun(code, code.join(texts), b"".join(texts)), len(expected)
+    return TextRun(_find_name(head), code, code.join(texts), b"".join(texts)), len(expected)

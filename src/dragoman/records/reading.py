@@ -12,8 +12,9 @@ import msgspec
 
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.pipeline.plan import RequestMetadata
+from dragoman.records.blocks import decompress_long
 from dragoman.records.filters import Condition
-from dragoman.records.store import NAMES, BodyRow, Row, read_bodies, read_content, unpack_details
+from dragoman.records.store import NAMES, BodyRow, Row, read_bodies, read_content
 from dragoman.records.stream_events import decode, list_events
 
 #: The largest integer of SQLite.
@@ -137,7 +138,7 @@ def read_turn(connection: sqlite3.Connection, session: str, number: int) -> Row:
     if not rows:
         raise RecordNotFound(f"session {session!r} has no turn {number}")
     row = rows[0]
-    details: dict[str, Any] = msgspec.json.decode(unpack_details(row.pop("details")))
+    details: dict[str, Any] = msgspec.json.decode(decompress_long(row.pop("details")))
     return {
         **row,
         **details,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import re2  # type: ignore[import-untyped]  # the package has no stubs
 
-from dragoman.records.compact import TEXT, CompactStream, StreamParts, TextRun, compact_stream
+from dragoman.records.compact import TEXT, TEXT_NAME, CompactStream, StreamParts, TextRun, compact_stream
 from dragoman.telemetry.redaction import URL_PASSWORD, VENDOR_KEY
 
 _MASK = b"[redacted]"
@@ -43,7 +43,7 @@ _WHOLE = (
     ),
 )
 #: Whether there may be a secret. RE2 reads each byte once, which is ten times faster than all the patterns.
-_SUSPICION = re2.compile(
+_SECRET = (
     VENDOR_KEY.pattern.encode()
     + rb"|eyJ[\w-]{10,}\.eyJ|-----BEGIN [A-Z ]*PRIVATE KEY|://[^\s/:@\"]+:[^\s/@\"]+@|"
     + _LONG_KEY
@@ -52,6 +52,9 @@ _SUSPICION = re2.compile(
     + _BETWEEN
     + rb")[A-Za-z0-9_+/=.-]{8}"
 )
+_SUSPICION = re2.compile(_SECRET)
+#: The same for a stream with codes for its runs: also a text outside them, which may be a part of a secret.
+_STREAM_SUSPICION = re2.compile(_SECRET + b"|" + TEXT_NAME + rb'[^"\xf8-\xff]')
 _PASSWORD = re.compile(URL_PASSWORD.pattern.encode())
 
 
@@ -103,37 +106,44 @@ def find_clean_texts(
     first event of the run, those after it in the last one.
     """
     texts = parts.list_texts()
-    if texts is None:
-        return None
     searched = b"\n".join((parts.rest, *(text for text in texts if text not in clean)))
-    if any(searched.find(secret) >= 0 for secret in secrets):
+    if _STREAM_SUSPICION.search(searched) is None and not _has_any(searched, secrets):
+        return texts
+    all_texts = parts.list_all_texts()
+    if all_texts is None:
+        return None
+    searched = b"\n".join((parts.rest, *(text for text in all_texts if text not in clean)))
+    if _has_any(searched, secrets):
         return None
     if _SUSPICION.search(searched) is not None:
         # Code often has the form of a secret's name and value. What decides is slow, so only this is read.
         separate = b"\n".join([text for run in parts.runs for text in run.texts.split(run.code)])
         if any(redact_content(each) != each for each in (searched, separate)):
             return None
-    return texts
+    return all_texts
 
 
-def redact_texts(data: bytes, secrets: Iterable[bytes] = ()) -> bytes:
+def _has_any(data: bytes, secrets: Iterable[bytes]) -> bool:
+    return any(data.find(secret) >= 0 for secret in secrets)
+
+
+def redact_texts(data: bytes, secrets: Sequence[bytes] = ()) -> bytes:
     """A stream with masks, also where a secret is cut across several texts."""
-    data = redact_content(data, secrets)
     texts: dict[bytes, list[tuple[int, bytes]]] = {}
     for found in TEXT.finditer(data):
         texts.setdefault(found[1], []).append((found.start(2), found[2]))
-    changed: bytearray | None = None
+    changed = bytearray(data)
+    # Joined texts are first: a part of a secret may have the form of a whole one.
     for pieces in texts.values():
         joined = b"".join(text for _, text in pieces)
         masked = redact_content(joined, secrets)
         if masked == joined:
             continue
-        changed = bytearray(data) if changed is None else changed
         position = 0
         for start, text in pieces:
             changed[start : start + len(text)] = masked[position : position + len(text)]
             position += len(text)
-    return data if changed is None else bytes(changed)
+    return redact_content(bytes(changed), secrets)
 
 
 def _build_mask(length: int) -> bytes:

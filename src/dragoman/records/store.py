@@ -1,10 +1,10 @@
 """The file of the records: its tables, and the SQL that writes, reads and deletes them.
 
-`turns` has one row per exchange with the columns that lists and filters use. `bodies` names the blocks of
-each content, `blocks` has them: compressed, with the number of their uses. A content may be a part of a
-block: what is new in a turn is one block, because to write many small ones costs more. A block may be a list
-of others: the beginning of a long conversation is one block for all its requests. All functions expect an
-open transaction.
+`turns` has one row per exchange with the columns that lists and filters use. `contents` names the blocks of
+all contents of a turn; turns of earlier versions have a row of `bodies` for each content instead. `blocks`
+has the blocks: compressed, with the number of their uses. A content may be a part of a block: what is new in
+a turn is one block, because to write many small ones costs more. A block may be a list of others: the
+beginning of a long conversation is one block for all its requests. All functions expect an open transaction.
 """
 
 import sqlite3
@@ -16,7 +16,14 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from dragoman.records.block_refs import BlockRef, pack_refs, unpack_refs
-from dragoman.records.blocks import compress, count_uses, decompress, expand_lists, select_blocks
+from dragoman.records.blocks import (
+    compress_long,
+    count_uses,
+    decompress,
+    decompress_long,
+    expand_lists,
+    select_blocks,
+)
 from dragoman.records.journal import JournalEntry, take_journals
 from dragoman.storage.database import Schema, connect
 
@@ -86,22 +93,27 @@ RECORDS_SCHEMA = Schema(
         INSERT INTO deletions VALUES (0)
         """,  # noqa: S608 (own names)
         "ALTER TABLE blocks ADD COLUMN is_list INTEGER NOT NULL DEFAULT 0",
+        """
+        CREATE TABLE contents (
+            turn INTEGER PRIMARY KEY REFERENCES turns (id) ON DELETE CASCADE, bodies BLOB NOT NULL
+        )
+        """,
     ),
 )
 
 #: The parts of a turn, in the order of time.
 PARTS = ("client_request", "upstream_request", "upstream_reply", "client_reply")
-#: Bytes of a turn's details from which on they are compressed.
-MIN_COMPRESSED = 2048
 #: Turns that one deletion takes.
 DELETED_AT_ONCE = 200
 
 Row = dict[str, Any]
+#: The time in milliseconds and the length of each piece of a stream.
+Pieces = list[tuple[int, int]]
 Result = TypeVar("Result")
 
 
 class BodyRow(NamedTuple):
-    """One content of a turn. `pieces`: the time in milliseconds and the length of each piece of a stream."""
+    """One content of a turn."""
 
     part: str
     round: int
@@ -109,18 +121,13 @@ class BodyRow(NamedTuple):
     pieces: Sequence[tuple[int, int]]
 
 
+_encode = msgspec.msgpack.Encoder().encode
+_PACKED_BODIES = msgspec.msgpack.Decoder(list[tuple[str, int, bytes, Pieces]])
+
+
 def find_records_file(state_file: Path) -> Path:
     """The file of the records beside the state file: they never share a lock."""
     return state_file.with_name(FILE_NAME)
-
-
-def pack_details(details: bytes) -> bytes:
-    """The details as they are stored: short ones as they are, because to compress them costs more."""
-    return details if len(details) < MIN_COMPRESSED else compress(details)
-
-
-def unpack_details(data: bytes) -> bytes:
-    return data if data.startswith(b"{") else decompress(data)
 
 
 def connect_records(file: Path) -> sqlite3.Connection:
@@ -174,42 +181,45 @@ def insert_turn(connection: sqlite3.Connection, row: Row, details: bytes, bodies
     if not row.get("number"):
         found = connection.execute("SELECT MAX(number) FROM turns WHERE session = ?", (row["session"],))
         row = {**row, "number": (found.fetchone()[0] or 0) + 1}
-    values = [row[name] for name in NAMES] + [pack_details(details)]
+    values = [row[name] for name in NAMES] + [compress_long(details)]
     turn = connection.execute(_INSERT_TURN, values).lastrowid
-    if not bodies:
-        return row
-    connection.executemany(
-        "INSERT INTO bodies VALUES (?, ?, ?, ?, ?)",
-        [
-            (
-                turn,
-                body.part,
-                body.round,
-                pack_refs(body.blocks),
-                pack_pieces(body.pieces) if body.pieces else b"",
-            )
-            for body in bodies
-        ],
-    )
+    if bodies:
+        connection.execute("INSERT INTO contents VALUES (?, ?)", (turn, _pack_bodies(bodies)))
     return row
+
+
+def _pack_bodies(bodies: Sequence[BodyRow]) -> bytes:
+    """All contents of a turn as one value."""
+    rows = [(part, number, pack_refs(blocks), pieces) for part, number, blocks, pieces in bodies]
+    return compress_long(_encode(rows))
 
 
 def read_size(connection: sqlite3.Connection) -> tuple[int, int]:
     """The number of turns, and the bytes of their contents."""
     turns, details = connection.execute("SELECT COUNT(*), TOTAL(LENGTH(details)) FROM turns").fetchone()
     (blocks,) = connection.execute("SELECT TOTAL(LENGTH(data)) FROM blocks").fetchone()
-    (lists,) = connection.execute("SELECT TOTAL(LENGTH(blocks) + LENGTH(pieces)) FROM bodies").fetchone()
-    return int(turns), int(details + blocks + lists)
+    (bodies,) = connection.execute("SELECT TOTAL(LENGTH(bodies)) FROM contents").fetchone()
+    (earlier,) = connection.execute("SELECT TOTAL(LENGTH(blocks) + LENGTH(pieces)) FROM bodies").fetchone()
+    return int(turns), int(details + blocks + bodies + earlier)
 
 
 def read_bodies(connection: sqlite3.Connection, turn: int) -> list[BodyRow]:
     """The contents of a turn, as lists of blocks."""
+    packed = connection.execute("SELECT bodies FROM contents WHERE turn = ?", (turn,)).fetchone()
+    if packed is None:
+        return _read_earlier_bodies(connection, turn)
+    found = _PACKED_BODIES.decode(decompress_long(packed[0]))
+    return [BodyRow(part, number, unpack_refs(blob), pieces) for part, number, blob, pieces in sorted(found)]
+
+
+def _read_earlier_bodies(connection: sqlite3.Connection, turn: int) -> list[BodyRow]:
+    """The contents of a turn that an earlier version wrote."""
     rows = connection.execute(
         "SELECT part, round, blocks, pieces FROM bodies WHERE turn = ? ORDER BY part, round", (turn,)
     )
     found = []
     for part, number, blob, pieces in rows:
-        times = msgspec.msgpack.decode(decompress(pieces), type=list[tuple[int, int]]) if pieces else []
+        times = msgspec.msgpack.decode(decompress(pieces), type=Pieces) if pieces else []
         found.append(BodyRow(part, number, unpack_refs(blob), times))
     return found
 
@@ -258,7 +268,3 @@ def find_expired(
     found = {row[0] for row in connection.execute(aged, (oldest, DELETED_AT_ONCE))}
     found.update(row[0] for row in connection.execute("SELECT id FROM turns ORDER BY id LIMIT ?", (limit,)))
     return sorted(found)
-
-
-def pack_pieces(pieces: Sequence[tuple[int, int]]) -> bytes:
-    return compress(msgspec.msgpack.encode(pieces))
