@@ -223,7 +223,7 @@ def compact_stream(data: bytes, runs: Sequence[TextRun] = ()) -> StreamParts:
     """The compact form of any bytes. `runs`: texts that the stream probably has, in this order."""
     builder = _Builder()
     position = 0
-    for run in runs:
+    for run in runs[:MAX_TRIES]:
         if found := _match_run(data, position, run, builder):
             at, own, length = found
             _add_runs(data[position:at], builder)
@@ -247,7 +247,8 @@ def _match_run(
     end_at = data.find(_EVENT_END, at + len(first)) + len(_EVENT_END)
     if not code or not at or end_at < len(_EVENT_END):
         return None
-    head = data[max(data.rfind(_EVENT_END, position, at) + len(_EVENT_END), position) : at]
+    before = data.rfind(_EVENT_END, position, at)
+    head = data[before + len(_EVENT_END) if before >= 0 else position : at]
     part = data[at + len(first) : end_at] + head
     expected = texts.replace(code, part)
     if not data.startswith(expected, at) or not (own := builder.find_code(part, code)):
