@@ -39,6 +39,8 @@ class FrameReader(ABC):
 
     #: Members of a payload that differ from delta to delta without a meaning of their own.
     varying: ClassVar[Mapping[str, VaryingMember]] = {}
+    #: Whether `count_texts` needs the texts; otherwise it gets their characters alone.
+    keeps_texts: ClassVar[bool] = False
 
     def __init__(self, context: UpstreamContext) -> None:
         self.context = context

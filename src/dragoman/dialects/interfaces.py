@@ -53,7 +53,8 @@ class ClientContext(msgspec.Struct, frozen=True, kw_only=True):
 class StreamReader(Protocol):
     """Bytes of a reply in, events out. The events keep to the grammar for any input; nothing is raised.
 
-    A reader may also have `text_template` and `count_texts`, for the express path (`pipeline.express`).
+    A reader may also have `text_template`, `keeps_texts` and `count_texts`, for the express path
+    (`pipeline.express`).
     """
 
     def feed(self, data: bytes) -> list[ReplyEvent]: ...

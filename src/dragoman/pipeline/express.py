@@ -40,6 +40,7 @@ class ExpressPath:
         "_count_written",
         "_head",
         "_index",
+        "_keeps_texts",
         "_reader",
         "_tail",
         "_template",
@@ -62,7 +63,9 @@ class ExpressPath:
         self._index = 0
         #: The characters that passed since reader and writer were informed, and those written as deltas.
         self._characters = self._written = 0
+        #: The texts that passed since then, if the reader needs them.
         self._texts: list[str] = []
+        self._keeps_texts = getattr(reader, "keeps_texts", False)
 
     def translate(self, data: bytes) -> Output | None:
         """The output for one event that fits; None if it must take the ordinary way."""
@@ -73,8 +76,9 @@ class ExpressPath:
         if not text or self._characters > MOST_CHARACTERS:
             self.leave()
             return None
-        self._texts.append(text)
         self._characters += len(text)
+        if self._keeps_texts:
+            self._texts.append(text)
         if self._writes_deltas and (self._count_written is None or not text.isascii()):
             self._written += len(text)
             return self._writer.write(TextDelta(self._index, text))

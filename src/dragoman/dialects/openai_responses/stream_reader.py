@@ -44,6 +44,8 @@ class ResponsesStreamReader(FrameReader):
     """Owns the items of one reply. `_HANDLERS` has the method for each event."""
 
     varying: ClassVar = {"sequence_number": EVENT_NUMBER, "obfuscation": PADDING}
+    #: The whole text of an item is compared with its deltas.
+    keeps_texts: ClassVar = True
 
     def __init__(self, context: UpstreamContext) -> None:
         super().__init__(context)
