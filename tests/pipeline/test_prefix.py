@@ -127,6 +127,8 @@ def list_blocks(messages: list[bytes]) -> list[bytes]:
 )
 # A tool that is not declared, and a later one whose name it has at the target.
 @example(seed=36, steps=4, source="anthropic", target="openai_chat")
+# A blank message of the user after an answer, which Anthropic refuses.
+@example(seed=2734, steps=5, source="gemini", target="anthropic")
 def test_each_turn_of_a_generated_session_begins_with_the_turn_before(
     seed: int, steps: int, source: str, target: str
 ) -> None:

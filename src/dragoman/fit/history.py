@@ -21,6 +21,7 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import Message, Request, list_blocks
 from dragoman.providers.profile import TargetFacts
 
+CONTINUE = "Continue exactly where your last message ended."
 NO_RESULT = "[no result: interrupted]"
 UNMATCHED_RESULT = "[result of an unknown tool call]"
 
@@ -29,7 +30,11 @@ _ASSISTANT_ONLY = (ToolCall, Reasoning)
 
 
 def remove_empty(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Remove empty texts and empty messages; the only message of a conversation may be empty."""
+    """Remove empty texts and empty messages; the only message of a conversation may be empty.
+
+    An empty message of the user after an answer asks the model to continue: without it, the model would be
+    asked for a continuation of its answer now, and no longer in later requests.
+    """
     may_be_blank = target.blank_text and not is_foreign(request, target)
     if may_be_blank or _has_only_content(request, target):
         return request
@@ -47,6 +52,9 @@ def remove_empty(request: Request, target: TargetFacts, losses: Losses) -> Reque
             messages.append(replace_blocks(message, blocks))
         elif message.blocks and message.role == "user":
             only = message
+            if messages and messages[-1].role == "assistant":
+                losses.add(message.at, "an empty message, as a request to continue")
+                messages.append(replace_blocks(message, (Text(text=CONTINUE),)))
     if (
         only is not None
         and not target.turns_required

@@ -13,6 +13,7 @@ from dragoman.fit.editing import (
     replace_messages,
     separate_texts,
 )
+from dragoman.fit.history import CONTINUE
 from dragoman.hub.blocks import AnyBlock, Text, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Message, Request, Role
@@ -31,7 +32,6 @@ _SIDES: dict[Role, str] = {
 }
 
 OPENING = "[the conversation begins here]"
-CONTINUE = "Continue exactly where your last message ended."
 
 
 def fit_system(request: Request, target: TargetFacts, losses: Losses) -> Request:
