@@ -500,6 +500,64 @@ def test_a_denied_call_and_a_hidden_call_can_come_in_one_reply() -> None:
     assert len(texts_of_results(request)) == 2
 
 
+@pytest.mark.rule("R78")
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("on_denied", ["model", "client"])
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_denied_call_of_a_hidden_tool_is_hidden_beside_a_call_of_the_clients(
+    client: str, on_denied: str, stream: bool
+) -> None:
+    values = {"guard": [{"tools": [NAME], "verdict": "deny"}], "on_denied": on_denied}
+    rounds: list[list[Block]] = [[call(NAME, 1), call(OWN, 2)], [Text(text="So.")]]
+    scripted = ScriptedUpstream(
+        *(
+            script("openai_chat", events_of_round(n, each, Usage()), stream=stream)
+            for n, each in enumerate(rounds)
+        )
+    )
+    bench = use_tools(Bench({"up": scripted}, [governed("up", "openai_chat", values)]), tool=LookUp())
+    asked = question(client, tools=(OWN,), stream=stream)
+    result = run(bench.run_exchange(asked))
+    body = result.client.body if stream else explode_sse(dialect_named(client), result.client.json())
+    essence = read_essence(client, body)
+    assert [name for name, _ in essence.calls] == [OWN]
+    assert essence.text == ""
+    assert NAME.encode() not in body
+    assert len(scripted.calls) == 1
+    # The model learns of the denial in the next request.
+    again = answer_calls(client, msgspec.json.decode(asked.body), collect_sse(dialect_named(client), body))
+    run(bench.run_exchange(Ask(metadata=asked.metadata, body=msgspec.json.encode(again))))
+    request = read_asked("openai_chat", scripted.calls[1])
+    check_history(request)
+    assert sum(f"`{NAME}` was denied" in text for text in texts_of_results(request)) == 1
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_the_model_learns_of_a_denied_call_beside_a_hidden_one(number: int) -> None:
+    values = {"guard": [{"tools": [OWN], "verdict": "deny"}], "on_denied": "model"}
+    rounds: list[list[Block]] = [[call(NAME, number), call(OWN, 3 - number)], [Text(text="Then not.")]]
+    scripted = ScriptedUpstream(
+        *(script("openai_chat", events_of_round(n, each, Usage())) for n, each in enumerate(rounds))
+    )
+    bench = use_tools(Bench({"up": scripted}, [governed("up", "openai_chat", values)]), tool=LookUp())
+    result = run(bench.run_exchange(question("anthropic", tools=(OWN,))))
+    assert read_essence("anthropic", result.client.body).text == "Then not."
+    request = read_asked("openai_chat", scripted.calls[1])
+    check_history(request)
+    denied, found = sorted(texts_of_results(request))
+    assert (f"`{OWN}` was denied" in denied, found) == (True, SECRET)
+
+
+def test_a_model_that_repeats_a_denied_call_of_a_hidden_tool_is_stopped() -> None:
+    values = {"guard": [{"tools": [NAME], "verdict": "deny"}]}
+    scripted = ScriptedUpstream(script("openai_chat", events_of_round(0, [call(NAME, 1)], Usage())))
+    bench = use_tools(Bench({"up": scripted}, [governed("up", "openai_chat", values)]), tool=LookUp())
+    result = run(bench.run_exchange(question("anthropic", tools=(OWN,))))
+    assert "a call of its own tools was denied" in read_essence("anthropic", result.client.body).text
+    assert NAME.encode() not in result.client.body
+    assert len(scripted.calls) == 4
+
+
 def test_an_exchange_with_runs_is_freed_at_once() -> None:
     gc.collect()
     gc.disable()

@@ -165,6 +165,9 @@ class TargetTools:
         stages: list[Stage] = [GatewayCallStage({**self._undeclared, **self._names}, self._max_rounds)]
         return [CitationStage(self._sources), *stages] if self._sources else stages
 
+    def withholds(self, name: str) -> bool:
+        return name in self._names or name in self._undeclared
+
     def remember(self, rounds: Sequence[Round]) -> None:
         """Keep what the client did not see of a reply that has ended."""
         known = [replace(each, withheld=tuple(map(self._restore_name, each.withheld))) for each in rounds]

@@ -28,13 +28,14 @@ def build_stages(
     can_retry: bool = False,
     clock: Callable[[], float] | None = None,
     asked: RequestText | None = None,
+    is_hidden: Callable[[str], bool] | None = None,
 ) -> list[Stage]:
     """Build the stages for one reply, directly after the upstream's reader; none if everything is off.
 
     `exit_name`: the exit tool that `apply_tool_choice` added. `streams`: the client gets the reply in
     pieces; if not, holding calls costs nothing. `can_retry`: the caller can ask the model again; if not, the
     client gets the denials. `clock`: seconds, for `hold_seconds` and the reports. `asked`: the texts of the
-    request; what repeats them is not harvested.
+    request; what repeats them is not harvested. `is_hidden`: whether a gateway tool has this name.
     """
     stages: list[Stage] = []
     if governance.family != OFF:
@@ -51,7 +52,9 @@ def build_stages(
     if governance.guard:
         on_denied = governance.on_denied if can_retry else "client"
         limit = governance.hold_bytes
-        stages.append(GuardStage(governance.guard, tools, report, on_denied=on_denied, limit=limit))
+        stages.append(
+            GuardStage(governance.guard, tools, report, on_denied=on_denied, limit=limit, is_hidden=is_hidden)
+        )
     if governance.validate:
         stages.append(ValidateStage(tools, report, limit=governance.hold_bytes))
     return stages

@@ -128,7 +128,7 @@ class RoundJoiner:
             self._next += 1
         self._shown = ()
         blocks = self._folder.reply().blocks
-        if self._ending is not None and any(type(block) is ToolCall for block in blocks):
+        if self._ending is not None and _has_calls(blocks):
             events.append(self._ending)
             self._ending = None
             self.ended.append(Round(blocks, self._withheld))
@@ -160,10 +160,16 @@ class RoundJoiner:
 
     def _finish(self, event: ReplyFinished) -> list[ReplyEvent]:
         sources = [source for source in self._sources if source.withheld]
+        withheld = tuple(each for source in sources for each in source.withheld)
+        blocks = self._folder.reply().blocks
+        if withheld and all(each.result for each in withheld) and _has_calls(blocks):
+            # The client must run calls of its own, and no tool of the gateway must run.
+            self.ended.append(Round(blocks, withheld))
+            return [event]
         if any(self._asked_again[type(source)] < source.max_rounds for source in sources):
             self._asked_again.update(map(type, sources))
             self._ending = event
-            self._withheld = tuple(each for source in sources for each in source.withheld)
+            self._withheld = withheld
             return []
         events: list[ReplyEvent] = []
         for text in (text for source in sources for text in source.write_stop()):
@@ -171,8 +177,12 @@ class RoundJoiner:
             events += [opened, TextDelta(self._next, text), BlockClosed(self._next)]
             self._next += 1
         if self.ended:
-            self.ended.append(Round(self._folder.reply().blocks))
+            self.ended.append(Round(blocks))
         return [*events, event]
+
+
+def _has_calls(blocks: Sequence[ReplyBlock]) -> bool:
+    return any(type(block) is ToolCall for block in blocks)
 
 
 def _renumber(event: ReplyEvent, offset: int) -> ReplyEvent:

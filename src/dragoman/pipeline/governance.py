@@ -110,6 +110,7 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
         streams: bool = True,
         can_retry: bool = False,
         clock: Callable[[], float] | None = None,
+        is_hidden: Callable[[str], bool] | None = None,
     ) -> list[Stage]:
         """Build the governance stages of one reply. They come directly after its reader."""
         return build_stages(
@@ -122,6 +123,7 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
             can_retry=can_retry,
             clock=clock,
             asked=self.texts,
+            is_hidden=is_hidden,
         )
 
 

@@ -46,6 +46,10 @@ class RequestTools(Protocol):
         """The stages of one round, which withhold the calls of the tools. `asked`: what `apply` returned."""
         ...
 
+    def withholds(self, name: str) -> bool:
+        """Whether these stages withhold the calls of this name. Called after `build_stages`."""
+        ...
+
 
 class ReplySteps(Protocol):
     """The transformation steps that change the reply to one request. `steps.selection` implements it."""
@@ -134,16 +138,18 @@ class GovernanceRounds:
 
     def build_stages(self) -> list[Stage]:
         """The stages of this round in order: steps, governance, gateway tools, and what joins the rounds."""
-        stages = self._steps.build_stages(self._governed.asked, self._facts) if self._steps else []
+        asked, tools = self._governed.asked, self._tools
+        stages = self._steps.build_stages(asked, self._facts) if self._steps else []
+        tool_stages = tools.build_stages(asked, self._facts) if tools else []
         stages += self._governed.stages(
             ids=self._ids.branch(f"governance {self._number}"),
             report=self._report,
             streams=self._streams,
             can_retry=self._joiner is not None,
             clock=self._timer,
+            is_hidden=tools.withholds if tools else None,
         )
-        if self._tools is not None:
-            stages += self._tools.build_stages(self._governed.asked, self._facts)
+        stages += tool_stages
         if self._joiner is not None:
             self._joiner.begin(*(stage for stage in stages if isinstance(stage, CallSource)))
             stages.append(self._joiner)

@@ -1,11 +1,12 @@
 """The guard's stage: holds each guarded call until it is whole, then applies the rules to it.
 
 A denied call becomes a text block for the client. With `on_denied = "model"` it is withheld instead, and the
-model is asked again (`hub.rounds`). If the reply has another call, no retry is possible, and the denial
-becomes text after all. Tools that no rule names pass without delay.
+model is asked again (`hub.rounds`). If the reply has another call for the client, no retry is possible, and
+the denial becomes text after all. A denied call of a gateway tool is always withheld, because the client does
+not know the tool. Tools that no rule names pass without delay.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -25,6 +26,13 @@ from dragoman.hub.events import (
     SealAttached,
 )
 from dragoman.hub.rounds import WithheldCall
+
+#: For the client, if the model calls a gateway tool again although it is denied.
+HIDDEN_DENIAL = "[The gateway stopped here: a call of its own tools was denied.]"
+
+
+def _is_never_hidden(name: str) -> bool:
+    return False
 
 
 class DeniedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,8 +74,12 @@ class GuardStage(CallQueueStage):
         *,
         on_denied: OnDenied,
         limit: int,
+        is_hidden: Callable[[str], bool] | None = None,
     ) -> None:
+        """`is_hidden`: whether a name is that of a gateway tool, whose calls the client does not get."""
         super().__init__(limit)
+        self._is_hidden = is_hidden or _is_never_hidden
+        self._has_client_calls = False
         self._rules = GuardRules(rules)
         self._schemas = {tool.name: tool.schema for tool in tools}
         self._report = report
@@ -78,10 +90,11 @@ class GuardStage(CallQueueStage):
         out = super().feed(event)
         if type(event) is not ReplyFinished or not self.denied:
             return out
-        if event.cause == "tool_calls" and not self.calls:
+        if event.cause == "tool_calls" and not self._has_client_calls:
             return out
-        denied, self.denied = self.denied, ()
-        return [*(text for each in denied for text in self.append_text(write_denial(each))), *out]
+        shown = [each for each in self.denied if not self._is_hidden(each.call.name)]
+        self.denied = tuple(each for each in self.denied if self._is_hidden(each.call.name))
+        return [*(text for each in shown for text in self.append_text(write_denial(each))), *out]
 
     @property
     def withheld(self) -> tuple[WithheldCall, ...]:
@@ -89,7 +102,14 @@ class GuardStage(CallQueueStage):
         return tuple(WithheldCall(denied.call, _build_result(denied)) for denied in self.denied)
 
     def write_stop(self) -> list[str]:
-        return [write_denial(denied) for denied in self.denied]
+        return [
+            HIDDEN_DENIAL if self._is_hidden(denied.call.name) else write_denial(denied)
+            for denied in self.denied
+        ]
+
+    def note_passed(self, event: ReplyEvent) -> None:
+        if type(event) is BlockOpened and type(event.block) is ToolCall:
+            self._has_client_calls |= not self._is_hidden(event.block.name)
 
     def must_wait(self, call: ToolCall) -> bool:
         return self._rules.covers(call.name)
@@ -117,7 +137,7 @@ class GuardStage(CallQueueStage):
         denied = DeniedCall(call=held.whole, rule=verdict.rules[-1], reason=verdict.reason)
         if verdict.kind == "ask":
             return write_text_block(held.index, write_question(denied))
-        if self._on_denied == "client":
+        if self._on_denied == "client" and not self._is_hidden(denied.call.name):
             return write_text_block(held.index, write_denial(denied))
         self.denied = (*self.denied, denied)
         return []
