@@ -627,6 +627,20 @@ def test_the_rounds_of_a_reply_that_begins_again_are_charged(status: int, stream
     assert (result.record.used.input, result.record.used.output) == (answered * 100, answered * 7)
 
 
+@pytest.mark.parametrize("status", [400, 500, 200])
+def test_a_later_round_that_does_not_begin_is_not_charged(status: int) -> None:
+    """The client has content of the first round, so the reply cannot begin again."""
+    usage = Usage(input=100, output=7, cache_read=60)
+    refusal = Script(status=status, headers={"content-type": JSON}, pieces=(b'{"error":{"message":"no"}}',))
+    scripted = ScriptedUpstream(
+        script("openai_chat", events_of_round(0, [Text(text="Wait. "), call(NAME, 1)], usage)), refusal
+    )
+    bench = use_tools(Bench({"up": scripted}), tool=LookUp())
+    record = run(bench.run_exchange(question("anthropic", tools=(OWN,)))).record
+    assert record.ending == "failed"
+    assert (record.used.input, record.used.cache_read, record.used.output) == (100, 60, 7)
+
+
 @pytest.mark.parametrize(("unit", "limit"), [("tokens", 107), ("cost", 1700)])
 def test_a_budget_that_is_used_up_ends_the_runs(
     unit: Unit, limit: int, monkeypatch: pytest.MonkeyPatch

@@ -99,6 +99,8 @@ class ExchangeRecord:
     #: In micro-dollars; None if the price is unknown.
     cost: int | None = None
     _kind: ExchangeKind | None = None
+    #: What the rounds generated before the last one.
+    _generated: OtherCall | None = None
 
     def __init__(self, metadata: RequestMetadata, caller: Caller) -> None:
         self.dialect = metadata.dialect
@@ -138,15 +140,24 @@ class ExchangeRecord:
     def end_round(self) -> None:
         """Keep the usage of the prompt of a round, which the next round's replaces."""
         usage = self.tally.usage if self.tally else None
+        if self.tally is not None:
+            self.tally.has_round_content = False
         if usage is not None and self.target is not None:
             self.other_calls.append(OtherCall(self.target, usage.select_prompt()))
+            self._generated = OtherCall(self.target, usage.select_generated())
+
+    def list_other_calls(self) -> list[OtherCall]:
+        """The calls to charge besides the last one, whose usage counts only if it was accepted."""
+        if self._generated is None or _is_accepted(self):
+            return self.other_calls
+        return [*self.other_calls, self._generated]
 
     def drop_rounds(self) -> None:
         """Charge what the rounds of a reply that is given up generated. Their prompts are kept already."""
         usage = self.tally.usage if self.tally else None
         if usage is not None and self.target is not None:
             self.other_calls.append(OtherCall(self.target, usage.select_generated()))
-        self.tally = None
+        self.tally = self._generated = None
 
     def list_calls(self) -> list[OtherCall]:
         """The calls that upstreams answered so far, also the last one."""
@@ -330,20 +341,26 @@ def build_outcome(record: ExchangeRecord, received_bytes: int) -> ExchangeOutcom
     """What the accounts need to know about an exchange that has ended."""
     tally = record.tally
     ending = record.ending
-    is_finished = ending == "finished"
-    is_answered = is_finished or (tally is not None and tally.has_content)
     return ExchangeOutcome(
         target=record.target,
         usage=tally.usage if tally else None,
-        was_accepted=is_answered or (record.is_cancelled and record.tries > 0),
-        is_finished=is_finished,
+        was_accepted=_is_accepted(record),
+        is_finished=ending == "finished",
         has_failed=ending in ("failed", "truncated"),
-        others=tuple(record.other_calls),
+        others=tuple(record.list_other_calls()),
         received_bytes=received_bytes,
         is_stream=record.stream,
         agent=record.identity.known_agent,
         role=record.role,
     )
+
+
+def _is_accepted(record: ExchangeRecord) -> bool:
+    """Whether the upstream took the last request: it began to answer, or the client did not wait for it."""
+    tally = record.tally
+    if record.ending == "finished" or (tally is not None and tally.has_round_content):
+        return True
+    return record.is_cancelled and record.tries > 0
 
 
 def _list_losses(losses: Sequence[Loss], limit: int = MAX_LISTED) -> str:

@@ -29,6 +29,8 @@ class Tally:
 
     def __init__(self) -> None:
         self.has_content = False
+        #: A block opened in the present round of the reply.
+        self.has_round_content = False
         #: All blocks so far are refusals of the model.
         self.is_refusing = False
         #: The number of calls. A reply that is forwarded unread may have more.
@@ -42,7 +44,7 @@ class Tally:
         match event:
             case BlockOpened():
                 self.is_refusing = type(event.block) is Refusal and (self.is_refusing or not self.has_content)
-                self.has_content = True
+                self.has_content = self.has_round_content = True
                 self.calls += type(event.block) is ToolCall
             case UsageReported():
                 self.usage = self.usage.merge(event.usage) if self.usage else event.usage
