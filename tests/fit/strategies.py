@@ -132,7 +132,7 @@ def requests(dialects: tuple[str, ...] = DIALECTS) -> st.SearchStrategy[Request]
         tools=st.lists(tools, max_size=4).map(tuple),
         tool_choice=st.none() | choices,
         parallel_calls=st.none() | st.booleans(),
-        max_tokens=st.none() | st.sampled_from([1, 100, 100_000]),
+        max_tokens=st.none() | st.sampled_from([-1, 1, 100, 100_000]),
         stop=st.lists(st.sampled_from(["", "\n", "a", "b", "c", "d", "e"]), max_size=6).map(tuple),
         temperature=st.none() | st.sampled_from([0.0, 1.0, 1.5]),
         top_p=st.none() | st.just(0.5),

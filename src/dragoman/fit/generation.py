@@ -46,7 +46,7 @@ def fit_max_tokens(request: Request, target: TargetFacts, losses: Losses) -> Req
         cap = None
     if cap is None:
         cap = target.default_max_tokens or None
-    if cap is not None and cap < target.min_output_tokens:
+    if cap is not None and cap < target.min_output_tokens > 0:
         losses.add(path, f"raised to {target.min_output_tokens}, the least that the target takes")
         cap = target.min_output_tokens
     if cap is not None and 0 < target.max_output_tokens < cap:
