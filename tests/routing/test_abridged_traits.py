@@ -243,6 +243,28 @@ def test_what_is_kept_for_rules_is_forgotten_with_its_conversation() -> None:
     assert (len(remembered), len(remembered._latest), remembered.bytes) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("source", ["anthropic", "openai_chat"])
+@pytest.mark.parametrize("has_spaces", [False, True])
+def test_system_prompts_count_as_memory(source: str, has_spaces: bool) -> None:
+    system = "Be brief. " * 20_000
+    remembered = RememberedHistories(LIMIT)
+    own = OwnHistories(remembered, "caller")
+    provider = Provider(name="server", dialect=source, base_url="http://127.0.0.1:9")
+    for count in range(1, 4):
+        body = {"model": "m", "max_tokens": 9, "messages": talk(count)}
+        if source == "anthropic":
+            body["system"] = system
+        else:
+            body["messages"] = [{"role": "system", "content": system}, *talk(count)]
+        encoded = msgspec.json.format(msgspec.json.encode(body), indent=1 if has_spaces else -1)
+        plan = start(encoded, source, AGENTS[0], own)
+        list_traits(plan)
+        plan.build_target_request(provider, "m")
+        plan.keep_history()
+    # As a message, and in what was found in the instructions.
+    assert remembered.bytes > 2 * len(system)
+
+
 def test_a_tool_that_an_undone_message_declared_is_not_counted() -> None:
     comparison = Comparison("openai_responses", AGENTS[1])
     tool = {"type": "function", "name": "Late", "description": PADDING, "parameters": {}}

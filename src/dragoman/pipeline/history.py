@@ -106,12 +106,14 @@ class ReadHistory(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     memo: ConversationMemo
     #: What the next body begins and ends with, up to the end of the last section. None: it is not known.
     body: KnownBody | None = None
+    #: The bytes in memory of the system prompts, as messages and in `memo`.
+    system_size: int = 0
 
     @property
     def size(self) -> int:
         """The bytes in memory."""
-        known = self.body.size if self.body else 0
-        return (1 + TOOL_FACTOR) * sum(map(len, self.values)) + self.conversation_size + known
+        front = (1 + TOOL_FACTOR) * sum(map(len, self.values)) + self.system_size
+        return front + self.conversation_size + (self.body.size if self.body else 0)
 
     @property
     def conversation_size(self) -> int:

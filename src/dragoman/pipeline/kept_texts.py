@@ -1,6 +1,7 @@
 """`KeptTexts`: the texts of remembered messages that rules can ask about. Everything here is pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from sys import getsizeof
 
 import msgspec
 
@@ -41,13 +42,17 @@ class KeptTexts(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def size(self) -> int:
-        """The characters of the texts."""
-        known = (*self.messages, self.last_user) if self.last_user else self.messages
-        return sum(len(block.text) for each in known for block in each.blocks if type(block) is Text)
+        """The bytes of the texts in memory."""
+        return measure_texts((*self.messages, self.last_user) if self.last_user else self.messages)
 
     def find_last_user_text(self) -> str | None:
         """The last text of the user; None if the user has sent no message."""
         return find_last_user_text((self.last_user,)) if self.last_user else None
+
+
+def measure_texts(messages: Iterable[Message]) -> int:
+    """The bytes of the texts in memory. One character beyond ASCII makes a whole text take more."""
+    return sum(getsizeof(block.text) for each in messages for block in each.blocks if type(block) is Text)
 
 
 def _keep_texts(message: Message) -> Message:

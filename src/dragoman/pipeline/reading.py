@@ -26,7 +26,7 @@ from dragoman.pipeline.history import (
     find_section,
     list_answers,
 )
-from dragoman.pipeline.kept_texts import KeptTexts
+from dragoman.pipeline.kept_texts import KeptTexts, measure_texts
 from dragoman.pipeline.split_body import KnownBody, SplitBody, know_body
 from dragoman.tokens.request import (
     SMALL_PROMPT,
@@ -42,6 +42,8 @@ from dragoman.wire.fields import ArrayTail, decode
 TOOLS = "tools"
 #: So many of the last places where a section may end are ends of one, when a conversation is first read.
 SEPARATE_ENDS = 3
+#: System prompts are in memory as messages, and once more in what rules find in them.
+SYSTEM_FACTOR = 2
 
 
 class RequestSource(msgspec.Struct, frozen=True):
@@ -218,6 +220,7 @@ def begin_reading(
         end=section,
         memo=ConversationMemo(),
         body=know_body(body, members, split, conversation, section.count, system),
+        system_size=SYSTEM_FACTOR * measure_texts((*system, *leading)),
     )
 
 
@@ -250,7 +253,8 @@ def extend_reading(
         known = know_body(body, members, split, conversation, section.count, system)
     else:
         known = known.extend(body, split.items[: section.count])
-    return msgspec.structs.replace(history, end=section, body=known)
+    system_size = SYSTEM_FACTOR * measure_texts(reading.system)
+    return msgspec.structs.replace(history, end=section, body=known, system_size=system_size)
 
 
 def _close_section(
