@@ -10,9 +10,8 @@ from dragoman.config.settings import ServerSettings
 from dragoman.exchange.large_bodies import MAX_INLINE_BODY
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
-from dragoman.server import app
 from dragoman.server import connection as connection_module
-from dragoman.server.models import build_count_body
+from dragoman.server import counting
 from tests.exchange.sample_replies import CHAT_START, CHAT_STREAM, chat_text
 from tests.server.running import config_for, running, serving
 from tests.server.test_app import TURNS
@@ -296,9 +295,9 @@ def test_the_tokens_of_a_large_request_are_counted_beside_the_loop(
     size: int, is_beside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[bool] = []
-    build = build_count_body
+    build = counting.count
 
-    def recorded(*arguments: Any) -> dict[str, object]:
+    def recorded(*arguments: Any) -> int:
         threads.append(threading.current_thread() is not threading.main_thread())
         return build(*arguments)
 
@@ -308,7 +307,7 @@ def test_the_tokens_of_a_large_request_are_counted_beside_the_loop(
             got = await gateway.ask("POST", "/v1/messages/count_tokens", question)
             assert got.status == 200
 
-    monkeypatch.setattr(app, "build_count_body", recorded)
+    monkeypatch.setattr(counting, "count", recorded)
     run(scenario)
     assert threads == [is_beside]
 

@@ -19,8 +19,9 @@ from dragoman.exchange.client import DirectConnection
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.fit import fit
+from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.gateway_tools.target_tools import TargetTools
-from dragoman.gateway_tools.tool import ToolFailed
+from dragoman.gateway_tools.tool import AskModel, ToolFailed
 from dragoman.gateway_tools.toolbox import Toolbox
 from dragoman.hub.fold import Reply, fold
 from dragoman.hub.loss import Losses
@@ -97,6 +98,26 @@ def _read_reply(dialect: Dialect, body: bytes) -> Reply:
     return fold([*reader.feed_frames(frames), *reader.close()])
 
 
+async def open_target_tools(
+    toolbox: Toolbox,
+    provider: Provider,
+    route: Route,
+    memory: ToolMemory,
+    *,
+    owner: str,
+    ask_model: AskModel,
+    has_budget: Callable[[], bool],
+) -> TargetTools | None:
+    """The tools that the configuration selects for a request to this provider; None if there are none."""
+    # A local program keeps its own conversation, which the gateway cannot continue.
+    if provider.keeps_sessions:
+        return None
+    names = provider.tools if route.tools is None else route.tools
+    return await toolbox.build_target_tools(
+        names, memory, owner=owner, ask_model=ask_model, has_budget=has_budget
+    )
+
+
 class ExchangeTools:
     """The `TargetTools` of each target of an exchange."""
 
@@ -119,12 +140,14 @@ class ExchangeTools:
     async def open(self, target: TargetName, provider: Provider, route: Route) -> None:
         """Select the tools for a request to this target. Called before each request is built."""
         self._by_target.pop(target, None)
-        # A local program keeps its own conversation, which the gateway cannot continue.
-        if provider.keeps_sessions:
-            return
-        names = provider.tools if route.tools is None else route.tools
-        tools = await self._toolbox.build_target_tools(
-            names, self._memory, owner=self._owner, ask_model=self._ask, has_budget=self._has_budget
+        tools = await open_target_tools(
+            self._toolbox,
+            provider,
+            route,
+            self._memory,
+            owner=self._owner,
+            ask_model=self._ask,
+            has_budget=self._has_budget,
         )
         if tools is not None:
             self._by_target[target] = tools

@@ -20,8 +20,8 @@ Modules
 - `app`: the application. `run`: starts and stops it. `reload_signal`: SIGHUP before that.
 - `connection`: uvicorn's protocols with limits.
 - `request`, `client`: one request and its response. `paths`: endpoints by path.
-- `access`: host, origin and key checks. `models`: model lists and token counts. `model_lists`: what the
-  providers report.
+- `access`: host, origin and key checks. `models`: model lists. `model_lists`: what the providers report.
+- `counting`: token counts.
 - `key_usage`: the usage of the client's own key.
 - `session_usage`: the usage of a session, for status lines.
 - `agent_telemetry`: receives the telemetry of agents.

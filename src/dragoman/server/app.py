@@ -6,7 +6,6 @@ a stream costs more than its translation.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 
 import msgspec
 
@@ -19,7 +18,6 @@ from dragoman.config.settings import Secret
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.large_bodies import run_by_size
 from dragoman.hub.errors import DragomanError, Failure, FailureKind
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.records.recorder import Recorder
@@ -29,11 +27,12 @@ from dragoman.server.admin import ENDPOINTS, handle_admin
 from dragoman.server.admin_endpoint import AdminEndpoint
 from dragoman.server.agent_telemetry import receive_telemetry
 from dragoman.server.client import NO_STORE, Scope, Send
+from dragoman.server.counting import count_tokens
 from dragoman.server.key_usage import build_usage_body
 from dragoman.server.managed_settings import respond_settings
 from dragoman.server.metrics import handle_metrics
 from dragoman.server.model_lists import ModelLists, ReadModels
-from dragoman.server.models import build_count_body, build_models_body
+from dragoman.server.models import build_models_body
 from dragoman.server.paths import Endpoint, list_turn_paths, separate_entry
 from dragoman.server.peer_turns import PeerTurns
 from dragoman.server.reload import ConfigReloader
@@ -236,8 +235,7 @@ class App:
     async def _handle_count(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         self.exchanges.check_open()
         body = await request.receive_body(self.responses.service.limit)
-        count = partial(build_count_body, self.gateway.config, endpoint, body)
-        await request.respond_json(await run_by_size(body, count))
+        await request.respond_json(await count_tokens(self.gateway, endpoint, body, caller))
 
     async def _handle_turn(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         """Run an exchange for a request of an API without state."""

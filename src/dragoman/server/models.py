@@ -1,19 +1,17 @@
-"""Answers about models: the list, one model, all routes, and the estimated token count of a request."""
+"""Answers about models: the list, one model, and all routes."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from dragoman.accounts.keys import ANONYMOUS, Caller, check_model, may_use_model
 from dragoman.config.config import Config
-from dragoman.config.provider import ALIAS_PREFIX, TargetName
+from dragoman.config.provider import ALIAS_PREFIX
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.registry import dialect_named
 from dragoman.providers.profile import Profile
-from dragoman.routing.choose import ModelNotFound, choose, is_pattern
+from dragoman.routing.choose import choose, is_pattern
 from dragoman.server.model_lists import Reported, list_served_models
 from dragoman.server.paths import Endpoint, find_client_dialect
-from dragoman.tokens.request import estimate_tokens, read_count_request
-from dragoman.tokens.tokenizers import find_tokenizer
 
 NONE_REPORTED: Mapping[str, Reported] = MappingProxyType({})
 
@@ -41,32 +39,6 @@ def build_models_body(
         if not http_api.lists_model(name, agent):
             names[position] = entries[position]["id"] = f"{ALIAS_PREFIX}{name}"
     return http_api.list_models(names, entries)
-
-
-def build_count_body(config: Config, endpoint: Endpoint, body: bytes) -> Json:
-    """The number of input tokens of a request, by the tokens of the model that would answer it.
-
-    Raises `ModelNotFound` if neither a route nor a rule can serve the model. A model that only rules serve
-    is counted by its own name: rules decide by the whole request, which is not here.
-    """
-    request = read_count_request(endpoint.dialect, body, endpoint.model)
-    tokenizer = find_tokenizer(request.model, endpoint.dialect)
-    target = _find_target(config, request.model) if request.model else None
-    if target is not None:
-        provider = config.providers[target.provider]
-        if not provider.is_stand_in:
-            tokenizer = find_tokenizer(target.model, provider.wire_dialect)
-    return dialect_named(endpoint.dialect).counting.write_answer(estimate_tokens(request, tokenizer))
-
-
-def _find_target(config: Config, model: str) -> TargetName | None:
-    """The first target of the model's route; None if only rules can serve it."""
-    try:
-        return choose(config, model).targets[0]
-    except ModelNotFound:
-        if not config.rules:
-            raise
-    return None
 
 
 def describe_models(config: Config) -> Json:

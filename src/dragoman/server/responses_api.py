@@ -26,7 +26,7 @@ from dragoman.responses.tool_outputs import build_continuation
 from dragoman.responses.turn import ResponseTurn
 from dragoman.responses.websocket import SocketSession
 from dragoman.server.client import Send
-from dragoman.server.models import build_count_body
+from dragoman.server.counting import count_tokens
 from dragoman.server.paths import Endpoint
 from dragoman.server.request import HttpRequest, Receive
 from dragoman.server.state import OpenExchanges
@@ -91,7 +91,7 @@ class ResponsesEndpoints:
         """Count a request with the conversation that it continues."""
         turn = await self._build_turn(request, endpoint, caller)
         plan = turn.plan if isinstance(turn, ResponseTurn) else turn
-        await request.respond_json(build_count_body(self._gateway.config, endpoint, plan.body))
+        await request.respond_json(await count_tokens(self._gateway, endpoint, plan.body, caller))
 
     async def _handle_compact(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         metadata, body = await self._receive(request, endpoint)
