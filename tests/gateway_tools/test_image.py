@@ -102,6 +102,22 @@ def run_blind(
     return run(bench.run_exchange(asked)), blind, seeing
 
 
+@pytest.mark.parametrize("client", ["anthropic", "openai_responses"])
+def test_a_picture_by_file_id_is_left_out_and_reported(client: str) -> None:
+    asked = ask(client)
+    body: Any = msgspec.json.decode(asked.body)
+    if client == "anthropic":
+        image = {"type": "image", "source": {"type": "file", "file_id": "file-a"}}
+        body["messages"] = [{"role": "user", "content": [image]}]
+    else:
+        body["input"] = [{"role": "user", "content": [{"type": "input_image", "file_id": "file-a"}]}]
+    asked.body = msgspec.json.encode(body)
+    result, blind, _ = run_blind(asked, [Text(text="I see none.")])
+    assert b"[image left out]" in blind.calls[0].body
+    assert b"look_at_image" not in blind.calls[0].body
+    assert "takes no image" in result.client.headers["x-dragoman-losses"]
+
+
 @pytest.mark.rule("R77", "R78", "H46")
 @pytest.mark.parametrize("client", DIALECTS)
 def test_a_blind_model_answers_from_the_words_of_a_seeing_one(client: str) -> None:

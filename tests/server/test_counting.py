@@ -45,7 +45,9 @@ TEXT = "A word or two of instruction, repeated until it can be told apart. " * 2
 
 def ask(config: Config, endpoint: Endpoint, body: Mapping[str, object], *tools: GatewayTool) -> Json:
     gateway = Gateway(config)
-    gateway.snapshot.toolbox = Toolbox(ToolsSettings(), dict(zip(("tool",), tools, strict=True))) if tools else None
+    gateway.snapshot.toolbox = (
+        Toolbox(ToolsSettings(), dict(zip(("tool",), tools, strict=True))) if tools else None
+    )
     return asyncio.run(count_tokens(gateway, endpoint, msgspec.json.encode(body), ANONYMOUS))
 
 
