@@ -110,8 +110,9 @@ def test_losses_are_reported_once_in_order_and_bounded() -> None:
     assert len(losses) == Losses.LIMIT
 
 
-def test_strict_turns_the_first_loss_into_a_refusal_that_names_it() -> None:
-    losses = Losses([Loss("top_k", "not known there"), Loss("seed", "not known there")])
+@pytest.mark.parametrize("places", [("top_k", "tools[0].x"), ("tools[0].x", "top_k")])
+def test_strict_turns_the_first_loss_into_a_refusal_that_names_it(places: tuple[str, ...]) -> None:
+    losses = Losses([Loss(place, "not known there") for place in places])
     with pytest.raises(LossRefused) as refused:
         losses.refuse_if_any()
     assert refused.value.status == 400

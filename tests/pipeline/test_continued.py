@@ -140,15 +140,20 @@ def test_strict_refuses_a_loss_in_remembered_history() -> None:
     bodies = [
         body.replace(b'"1 done"', b'[{"type":"text","text":"1","citations":[{"x":1}]}]') for body in grow(7)
     ]
+    last = bodies[-1].replace(b'"6 done"', b'[{"type":"text","text":"6","citations":[{"x":1}]}]')
     for body in bodies[:-1]:
         send(body, own)
     continued = send(bodies[-1], own)
     assert continued.is_continued
     assert [loss.path for loss in continued.losses] == ["messages[4].content[0].content[0]"]
-    plan = RequestPlan(RequestMetadata(dialect="anthropic"), bodies[-1])
-    plan.histories = own
-    with pytest.raises(LossRefused):
-        plan.build_target_request(PROVIDER, "model-2", strict=True)
+    errors = []
+    for histories in (own, None):
+        plan = RequestPlan(RequestMetadata(dialect="anthropic"), last)
+        plan.histories = histories
+        with pytest.raises(LossRefused, match="1 more") as refused:
+            plan.build_target_request(PROVIDER, "model-2", strict=True)
+        errors.append(str(refused.value))
+    assert errors[0] == errors[1]
 
 
 Json = dict[str, Any]

@@ -41,12 +41,24 @@ class Losses:
     def as_tuple(self) -> tuple[Loss, ...]:
         return tuple(self._seen)
 
+    def as_sorted(self) -> tuple[Loss, ...]:
+        """The losses in an order that does not depend on how the request was translated."""
+        return tuple(sorted(self._seen, key=_build_place))
+
     def refuse_if_any(self) -> None:
-        """Raise `LossRefused` for the first loss, for strict translation; the message counts the others."""
+        """Raise `LossRefused` for the first loss, for strict translation; the message counts the others.
+
+        The first in the order of `as_sorted`, so that equal requests get equal errors.
+        """
         if not self._seen:
             return
-        first, *others = self._seen
+        first, *others = self.as_sorted()
         more = f" (and {len(others)} more)" if others else ""
         raise LossRefused(
             f"{first.reason}{more}", path=first.path, hint="turn strict off to translate without it"
         )
+
+
+def _build_place(loss: Loss) -> tuple[int, str, str]:
+    """Sorts losses: short paths first."""
+    return len(loss.path), loss.path, loss.reason

@@ -321,4 +321,4 @@ def list_losses(losses: Losses, *, strict: bool = False) -> tuple[Loss, ...]:
     """
     if strict:
         losses.refuse_if_any()
-    return tuple(sorted(losses.as_tuple(), key=lambda loss: (len(loss.path), loss.path, loss.reason)))
+    return losses.as_sorted()
