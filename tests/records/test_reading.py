@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.hub.errors import ConfigError
@@ -123,6 +123,13 @@ def test_the_latest_session_is_the_one_that_ended_last_not_the_one_that_was_impo
         ('"session-1"', 3),
         ("100%", 0),
         ("model:_", 0),
+        ("and", 0),
+        ("- -", 4),
+        ("a:", 0),
+        ("'", 0),
+        ('"or"', 0),
+        ('""', 4),
+        ('model:""', 0),
     ],
 )
 def test_a_filter_selects_turns(text: str, turns: int, recorded: RecordedGateway) -> None:
@@ -142,6 +149,21 @@ def test_a_filter_selects_turns(text: str, turns: int, recorded: RecordedGateway
         ("(codex", "expected )"),
         ("codex)", "a parenthesis closes"),
         ("codex or", "expected a word"),
+        ("or or", "expected a word or a comparison, at 'or or': write one"),
+        ("not", "expected a word"),
+        ("not )", "expected a word or a comparison, at 'not )': write one"),
+        ("-)", "expected a word"),
+        ("(not) codex", "expected a word"),
+        ("not or codex", "expected a word"),
+        ("-or", "expected a word"),
+        ("(", "expected a word"),
+        (")", "expected a word"),
+        ("()", "expected a word"),
+        ('"', "a quote has no end, at '\"': end it"),
+        ("cost:", "expected a value"),
+        ("a:b", "there is no field a"),
+        ("cost>nan", "cost is a number, at 'cost>nan': write for example cost>1"),
+        ("model:\udc80", "a part is not Unicode, at '\\\\udc80': write"),
         ("(" * 50 + "x" + ")" * 50, "too many parentheses"),
         ("x" * 1001, "longer than 1000"),
     ],
@@ -154,10 +176,16 @@ def test_a_wrong_filter_says_what_is_wrong(text: str, message: str) -> None:
 WORDS = st.sampled_from(
     [*FLAGS, "or", "not", "-", "(", ")", '"', "'", ";", "--", *(f"{name}:x" for name in TEXT_FIELDS)]
     + [f"{name}>1" for name in NUMBER_FIELDS]
-) | st.text(max_size=8)
+) | st.text(st.characters(exclude_categories=()), max_size=8)
 
 
-@given(st.lists(WORDS, max_size=8).map(" ".join))
+#: Also without spaces between the words, and with bytes of a shell that are no UTF-8.
+@example("not )")
+@example("-)")
+@example("\udc80")
+@given(
+    st.builds(lambda words, space: space.join(words), st.lists(WORDS, max_size=8), st.sampled_from([" ", ""]))
+)
 def test_no_filter_breaks_the_query(text: str) -> None:
     connection = connect(None, RECORDS_SCHEMA)
     try:

@@ -6,6 +6,7 @@ Terms that stand side by side must all hold; `or`, `-` (or `not`) and parenthese
 becomes a condition of SQL with parameters: no text of the filter is part of the SQL.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -61,6 +62,25 @@ _TOKEN = re.compile(
 )
 
 
+class _Mistake(NamedTuple):
+    """What is wrong with a filter, and what to write instead."""
+
+    message: str
+    next_step: str
+
+
+_NO_TERM = _Mistake(
+    "expected a word or a comparison",
+    'write one, such as failed or cost>0.1; in quotes, "or" is a word itself',
+)
+_NO_VALUE = _Mistake("expected a value after the comparison", "write one without a space before it")
+_OPEN_QUOTE = _Mistake("a quote has no end", 'end it with "')
+_OPEN_PARENTHESIS = _Mistake("expected )", 'each ( needs one; in quotes, "(" is a word')
+_NOT_OPENED = _Mistake("a parenthesis closes that was not opened", 'remove it; in quotes, ")" is a word')
+_TOO_DEEP = _Mistake("too many parentheses or negations", f"put at most {MAX_DEPTH} into one another")
+_NO_CHARACTER = _Mistake("a part is not Unicode", "write * in its place")
+
+
 class Condition(NamedTuple):
     """A condition of SQL and its parameters."""
 
@@ -73,15 +93,20 @@ class InvalidFilter(ClientProtocolError):
 
 
 def parse_filter(text: str) -> Condition:
-    """The condition for a filter. An empty filter holds for everything."""
+    """The condition for a filter. An empty filter holds for everything. Raises `InvalidFilter` alone."""
     if len(text) > MAX_LENGTH:
-        raise InvalidFilter(f"the filter is longer than {MAX_LENGTH} characters", path="filter")
+        raise InvalidFilter(f"the filter is longer than {MAX_LENGTH} characters: shorten it", path="filter")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        # The shell passes bytes on that are no UTF-8. The database takes no such text.
+        raise _build_error(text, error.start, _NO_CHARACTER) from None
     tokens: list[re.Match[str]] = []
     position = 0
     while text[position:].strip():
         found = _TOKEN.match(text, position)
         if found is None:
-            raise _build_error(text, position, "a quote has no end")
+            raise _build_error(text, position, _OPEN_QUOTE)
         tokens.append(found)
         position = found.end()
     parser = _FilterParser(text, tokens)
@@ -97,7 +122,7 @@ class _FilterParser:
     def parse(self) -> Condition:
         condition = self._parse_any(0)
         if self._at < len(self._tokens):
-            raise self._build_error("a parenthesis closes that was not opened")
+            raise self._build_error(_NOT_OPENED)
         return condition
 
     def _parse_any(self, depth: int) -> Condition:
@@ -114,14 +139,14 @@ class _FilterParser:
                 break
             parts.append(self._parse_one(depth))
         if not parts:
-            raise self._build_error("expected a word or a comparison")
+            raise self._build_error(_NO_TERM)
         return _join(parts, " AND ")
 
     def _parse_one(self, depth: int) -> Condition:
         if depth > MAX_DEPTH:
-            raise self._build_error("too many parentheses")
-        if self._at >= len(self._tokens):
-            raise self._build_error("expected a word or a comparison")
+            raise self._build_error(_TOO_DEEP)
+        if self._at >= len(self._tokens) or self._tokens[self._at]["close"] or self._word() == "or":
+            raise self._build_error(_NO_TERM)
         token = self._tokens[self._at]
         self._at += 1
         if token["minus"] or token["word"] == "not":
@@ -130,7 +155,7 @@ class _FilterParser:
         if token["open"]:
             inner = self._parse_any(depth + 1)
             if self._at >= len(self._tokens) or not self._tokens[self._at]["close"]:
-                raise self._build_error("expected )")
+                raise self._build_error(_OPEN_PARENTHESIS)
             self._at += 1
             return inner
         if token["field"]:
@@ -139,7 +164,7 @@ class _FilterParser:
         if word in FLAGS and token["phrase"] is None:
             return Condition(f"({FLAGS[word]})")
         if token["phrase"] is None and word.rstrip(":<>=") != word and word.rstrip(":<>=") in _FIELDS:
-            raise self._build_error("expected a value after the comparison")
+            raise self._build_error(_NO_VALUE)
         pattern = _build_pattern(f"*{word}*")
         return _join([Condition(f"{name} LIKE ? ESCAPE '!'", (pattern,)) for name in _SEARCHED], " OR ")
 
@@ -148,29 +173,35 @@ class _FilterParser:
         value = token["quoted"] if token["quoted"] is not None else token["value"]
         if field in TEXT_FIELDS:
             if operator not in ":=":
-                raise self._build_error(f"{field} is a text: write {field}:value")
+                raise self._build_error(_Mistake(f"{field} is a text", f"write {field}:value"))
             return Condition(f"{TEXT_FIELDS[field]} LIKE ? ESCAPE '!'", (_build_pattern(value),))
         if field not in NUMBER_FIELDS:
             names = ", ".join((*TEXT_FIELDS, *NUMBER_FIELDS))
-            raise self._build_error(f"there is no field {field}; there are {names}")
+            mistake = _Mistake(
+                f"there is no field {field}", f"in quotes it is a phrase; the fields are {names}"
+            )
+            raise self._build_error(mistake)
         try:
             number = float(value)
         except ValueError:
-            raise self._build_error(f"{field} is a number") from None
+            number = math.nan
+        if math.isnan(number):
+            raise self._build_error(_Mistake(f"{field} is a number", f"write for example {field}>1"))
         column, factor = NUMBER_FIELDS[field]
         return Condition(f"{column} {'=' if operator == ':' else operator} ?", (number * factor,))
 
     def _word(self) -> str | None:
         return self._tokens[self._at]["word"] if self._at < len(self._tokens) else None
 
-    def _build_error(self, message: str) -> InvalidFilter:
+    def _build_error(self, mistake: _Mistake) -> InvalidFilter:
         position = self._tokens[self._at - 1].start() if self._tokens and self._at else 0
-        return _build_error(self._text, position, message)
+        return _build_error(self._text, position, mistake)
 
 
-def _build_error(text: str, position: int, message: str) -> InvalidFilter:
+def _build_error(text: str, position: int, mistake: _Mistake) -> InvalidFilter:
     near = text[position : position + 20].strip()
-    return InvalidFilter(f"{message}, at {near!r}" if near else message, path="filter")
+    place = f", at {near!r}" if near else ""
+    return InvalidFilter(f"{mistake.message}{place}: {mistake.next_step}", path="filter")
 
 
 def _join(parts: list[Condition], word: str) -> Condition:
