@@ -228,8 +228,10 @@ class Recorder:
                 waiting = [is_written for is_written in waiters if is_written is not None]
                 if waiting or (rows and self.listeners):
                     self._call_loop(rows, waiting)
+                # Here too: the queue of a busy gateway may never be empty.
+                self._writer.tidy_up(is_idle=False)
             self._is_late = False
-            self._writer.tidy_up()
+            self._writer.tidy_up(is_idle=True)
             if not self._writer.error:
                 self._journal.replace_if_long()
             if is_closing:

@@ -141,9 +141,13 @@ class TurnWriter:
         except Exception as error:  # As in `write`. The turn is then recorded without its request.
             self.error = f"a request cannot be recorded: {error!r}"
 
-    def tidy_up(self) -> None:
-        """Copy what was written from the write-ahead log to the file, now and then. Raises nothing."""
-        if self._connection is None or (self._until_checkpoint > 0 and not self._is_log_long()):
+    def tidy_up(self, *, is_idle: bool) -> None:
+        """Copy what was written from the write-ahead log to the file, now and then. Raises nothing.
+
+        Called after each transaction. Unless the thread `is_idle`, only a long log is copied: jobs wait.
+        """
+        is_due = is_idle and self._until_checkpoint <= 0
+        if self._connection is None or not (is_due or self._is_log_long()):
             return
         self._until_checkpoint = CHECKPOINT_EVERY
         try:
