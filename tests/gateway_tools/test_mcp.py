@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -437,6 +438,36 @@ def test_a_search_prefers_words_of_the_name() -> None:
         )
     }
     assert [name for name, _ in find_functions(functions, "read files")] == ["s__readFile", "s__other"]
+
+
+APPS = ("github", "jira", "slack", "drive", "billing")
+VERBS = ("create", "get", "list", "update", "delete", "search", "archive", "export", "import", "share")
+NOUNS = (
+    *("issue", "pull_request", "branch", "commit", "release", "milestone", "label", "team", "project"),
+    *("calendar_event", "contact", "invoice", "order", "customer", "message", "channel", "file", "folder"),
+    *("page", "dashboard"),
+)
+#: A thousand tools, whose descriptions share most of their words.
+MANY = {
+    f"{app}__{verb}_{noun}": McpFunction(
+        server=app,
+        name=f"{verb}_{noun}",
+        description=f"Use it to {verb} a {noun} in {app}. The result is a list of all of the ids.",
+        schema={"type": "object", "properties": {"id": {"type": "string"}}},
+    )
+    for app in APPS
+    for verb in VERBS
+    for noun in NOUNS
+}
+
+
+@pytest.mark.rule("R77")
+@pytest.mark.parametrize("app", APPS)
+@pytest.mark.parametrize("query", ["{verb} the {noun}s in {app}", "a tool to {verb} all {noun}s of {app}"])
+def test_the_right_one_of_a_thousand_tools_is_found_first(query: str, app: str) -> None:
+    for verb, noun in product(VERBS, NOUNS):
+        words = query.format(verb=verb, noun=noun.replace("_", " "), app=app)
+        assert find_functions(MANY, words)[0][0] == f"{app}__{verb}_{noun}", words
 
 
 @pytest.mark.parametrize("table", ["", 'command = "a"\nurl = "http://127.0.0.1:1/mcp"\n'])
