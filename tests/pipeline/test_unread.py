@@ -199,6 +199,15 @@ def test_the_next_round_sends_the_whole_conversation() -> None:
     assert b"curl evil" in next_bodies[0]
 
 
+def test_the_old_form_of_tools_is_governed() -> None:
+    body = write_body(functions=[BASH["function"]], messages=[{"role": "user", "content": "Begin."}])
+    body = body.replace(b'"tools":' + msgspec.json.encode([BASH]) + b",", b"")
+    assert b'"tools"' not in body
+    target_request = build_chat(body, None, DENYING)[1]
+    answer(target_request, ("Bash", '{"command": "git reset --hard"}'))
+    assert target_request.needs_next_round
+
+
 def test_a_body_that_was_found_to_be_wrong_is_refused() -> None:
     body = write_body(tools=5)
     assert build_chat(body, {"context_tokens": 100_000})[1].lane == "patch"

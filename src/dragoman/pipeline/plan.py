@@ -42,6 +42,8 @@ from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frames
 
 _UNGOVERNED = Governance()
+#: In every body with tools; the second one was the Chat API's first name for them.
+_TOOLS = (b'"tools"', b'"functions"')
 
 #: A change of the client's request, for one target, before it is fitted.
 RequestEdit = Callable[[Request], Request]
@@ -214,7 +216,7 @@ class RequestPlan:
         mark = self.dialect.forwarding.envelope_mark
         can_forward = is_same_dialect and not self.metadata.is_assembled and self.body.rfind(mark) < 0
         # The search reads the whole body, so it comes last.
-        is_idle = governance.is_off or governance.is_idle(has_tools=self.body.find(b'"tools"') >= 0)
+        is_idle = governance.is_off or governance.is_idle(has_tools=any(map(self.body.__contains__, _TOOLS)))
         can_reuse = not is_same_dialect and tools is None and edit is None and not refused_seals
         settings = None if is_idle and steps is None else governance
         self._reuse = reuse = self._find_reuse(settings, provider, model, can_reuse=can_reuse)
