@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import re
 import socket
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -438,6 +440,79 @@ def test_a_search_prefers_words_of_the_name() -> None:
         )
     }
     assert [name for name, _ in find_functions(functions, "read files")] == ["s__readFile", "s__other"]
+
+
+async def refuse(
+    status: int, serves: bool, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """An MCP server over HTTP that answers with an error status, to all, or to calls alone."""
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: *(\d+)", head)
+            body = await reader.readexactly(int(length[1]) if length else 0)
+            asked = msgspec.json.decode(body) if body else {}
+            results = {
+                "initialize": {
+                    "protocolVersion": asked.get("params", {}).get("protocolVersion"),
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": "s", "version": "1"},
+                },
+                "tools/list": {"tools": [{"name": "do", "inputSchema": {"type": "object"}}]},
+            }
+            result = results.get(asked.get("method", "")) if serves else None
+            if result is not None:
+                answer = msgspec.json.encode({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+                line = b"200 OK"
+            elif asked.get("method", "").startswith("notifications/") and serves:
+                answer, line = b"", b"202 Accepted"
+            elif head.startswith(b"GET"):
+                answer, line = b"", b"405 No"
+            else:
+                answer, line = b"oops", b"%d Refused" % status
+            fields = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(answer)
+            writer.write(b"HTTP/1.1 " + line + b"\r\n" + fields + answer)
+    writer.close()
+
+
+def use_refusing(status: int, serves: bool, work: Callable[[McpTool], Coroutine[Any, Any, Any]]) -> None:
+    async def scenario() -> None:
+        server = await asyncio.start_server(partial(refuse, status, serves), "127.0.0.1", 0)
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        tool = build_mcp_tool({"s": McpServerSettings(url=address, headers={"x-key": Secret("hidden")})}, 30)
+        try:
+            async with asyncio.timeout(SECONDS):
+                await tool.prepare()
+                await work(tool)
+        finally:
+            await tool.close()
+            server.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("status", "hint"), [(401, "; check `headers`"), (500, "")])
+def test_the_log_has_the_status_of_a_server_that_refuses(
+    status: int, hint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(tool: McpTool) -> None:
+        assert tool.offer(asked(), FACTS) is None
+
+    use_refusing(status, False, work)
+    expected = f"the MCP server s cannot be used: it answered with the status {status}{hint}"
+    assert expected in [each.getMessage() for each in caplog.records]
+    assert "hidden" not in caplog.text
+
+
+@pytest.mark.parametrize("status", [401, 429, 500])
+def test_the_model_gets_the_status_of_a_call_that_is_refused(status: int) -> None:
+    async def work(tool: McpTool) -> None:
+        with pytest.raises(ToolFailed, match=f"server s failed: it answered with the status {status}"):
+            await call(tool, "s__do")
+        # The next call may work.
+        assert list_names(tool) == ["s__do"]
+
+    use_refusing(status, True, work)
 
 
 APPS = ("github", "jira", "slack", "drive", "billing")

@@ -59,6 +59,8 @@ class McpServer:
         self._signal = asyncio.Event()
         self._must_end = False
         self._is_closed = False
+        #: The status of the last response over HTTP, if it was an error. The SDK does not pass it on.
+        self._error_status = 0
         #: The tools that the server has and the configuration selects.
         self.functions: tuple[McpFunction, ...] = ()
 
@@ -73,7 +75,7 @@ class McpServer:
             if is_early or self._is_closed:
                 return
             self._is_ready, self._signal, self._must_end = asyncio.Event(), asyncio.Event(), False
-            self._began_at = loop.time()
+            self._began_at, self._error_status = loop.time(), 0
             self._task = loop.create_task(self._serve(), name=f"dragoman-mcp-{self.name}")
         elif self._client is not None and loop.time() - self._listed_at > LIST_SECONDS:
             self._signal.set()
@@ -89,7 +91,7 @@ class McpServer:
         except Exception as error:  # The SDK passes on those of its transports.
             if _is_lost(error):
                 self._end()
-            raise ToolFailed(f"the MCP server {self.name} failed: {str(error)[:300]}") from None
+            raise ToolFailed(f"the MCP server {self.name} failed: {self._explain(error)}") from None
         return _read_result(result.model_dump(mode="json", by_alias=True))
 
     async def close(self) -> None:
@@ -113,7 +115,7 @@ class McpServer:
             if not self._is_closed:
                 LOGGER.warning("the connection to the MCP server %s is lost", self.name)
         except Exception as error:  # Whatever a server does, the gateway goes on without it.
-            LOGGER.warning("the MCP server %s cannot be used: %s", self.name, _describe(error))
+            LOGGER.warning("the MCP server %s cannot be used: %s", self.name, self._describe(error))
         finally:
             self._has_failed = self._client is None
             self._client, self.functions = None, ()
@@ -150,9 +152,30 @@ class McpServer:
         http = import_module("mcp.client.streamable_http")
         headers = {name: value.reveal() for name, value in settings.headers.items()}
         client = import_module("mcp.shared._httpx_utils").create_mcp_http_client(headers=headers)
+        client.event_hooks = {"response": [self._note_response]}
         await stack.enter_async_context(client)
         transport = http.streamable_http_client(settings.url, http_client=client)
         return mcp.Client(transport, message_handler=self._read_message)
+
+    async def _note_response(self, response: Any) -> None:
+        """The SDK's HTTP client calls this. A server without a stream of messages refuses only GET."""
+        if response.request.method == "POST":
+            self._error_status = response.status_code if response.status_code >= 400 else 0
+
+    def _explain(self, error: Exception) -> str:
+        """Why a call failed, for the model."""
+        return f"it answered with the status {self._error_status}" if self._error_status else str(error)[:300]
+
+    def _describe(self, error: Exception) -> str:
+        """Why there is no connection, without values, which may be secrets. The SDK wraps it in groups."""
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        if self._error_status:
+            hint = "; check `headers`" if self._error_status in (401, 403) else ""
+            return f"it answered with the status {self._error_status}{hint}"
+        if isinstance(error, TimeoutError):
+            return f"it did not answer within {CONNECT_SECONDS:g} s"
+        return type(error).__name__
 
     async def _list_functions(self, client: Any) -> list[McpFunction]:
         self._listed_at = asyncio.get_running_loop().time()
@@ -186,15 +209,6 @@ def _is_lost(error: Exception) -> bool:
     code = getattr(error, "code", types.CONNECTION_CLOSED)
     # With an invalid request a server answers that does not know the session, because it started again.
     return abs(code) in (abs(types.CONNECTION_CLOSED), abs(types.INVALID_REQUEST))
-
-
-def _describe(error: Exception) -> str:
-    """The cause of a failure without values, which may be secrets. The SDK wraps it in groups."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, TimeoutError):
-        return f"it did not answer within {CONNECT_SECONDS:g} s"
-    return type(error).__name__
 
 
 def _read_result(result: dict[str, Any]) -> ToolOutcome:
