@@ -356,3 +356,23 @@ def test_only_claude_code_has_sessions() -> None:
     text = '[providers.up]\ndialect = "gemini"\nbase_url = "http://h"\n[providers.up.sessions]\nlimit = 3\n'
     with pytest.raises(ConfigError, match=r"line 4: providers\.up\.sessions: only a provider of dialect"):
         load(text, "dragoman.toml", {})
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ('[providers.sub]\ndialect = "claude_code"\ntools = ["web_fetch"]\n', "providers.sub.tools"),
+        (
+            '[providers.sub]\ndialect = "claude_code"\n'
+            '[[routes]]\nmatch = "a"\ntarget = "sub/sonnet"\ntools = ["web_fetch"]\n',
+            "routes[0].tools",
+        ),
+    ],
+)
+def test_tools_selected_for_a_program_alone_are_a_warning(table: str, key: str) -> None:
+    warnings = [each.message for each in loaded(f"[tools.web_fetch]\n{table}").warnings]
+    assert any(f"{key}: the provider sub gets no tools of the gateway" in each for each in warnings), warnings
+    other = '[providers.other]\ndialect = "openai_chat"\nbase_url = "http://127.0.0.1:1/v1"\n'
+    shared = f"[tools.web_fetch]\n{other}{table}".replace('"sub/sonnet"', '["sub/sonnet", "other/m"]')
+    if key.startswith("routes"):
+        assert not any("gets no tools" in each.message for each in loaded(shared).warnings)

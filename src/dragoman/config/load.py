@@ -108,7 +108,7 @@ def load(
         )
     raise_mistakes(found)
     config = root.build(Config, path=path, **fields)
-    check_selections(root, config.tools)
+    check_selections(root, config)
     check_step_names(root, config.steps)
     warn_about_routes(root, config)
     warn_about_rules(root, config)

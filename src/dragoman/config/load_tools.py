@@ -1,14 +1,16 @@
 """Reads `[tools]` and `[steps]`, and checks the keys `tools` and `steps` of routes and providers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 
+from dragoman.config.config import Config
 from dragoman.config.document import TomlTable
 from dragoman.config.load_provider import check_address, read_headers
 from dragoman.config.load_routes import read_targets
 from dragoman.config.mistakes import read_each
+from dragoman.config.provider import Provider
 from dragoman.config.secrets import Environment, read_secret, read_secrets
 from dragoman.config.settings import Secret
 from dragoman.config.steps import BUILT_IN_STEPS, STEP_ENTRY_POINTS, StepSettings
@@ -138,12 +140,25 @@ def _read_plugins(table: TomlTable) -> dict[str, dict[str, object]]:
     return plugins
 
 
-def check_selections(root: TomlTable, tools: ToolsSettings) -> None:
-    """Raise if the key `tools` of a route or provider names a tool that is not configured."""
-    for table in root.tables("routes"):
-        _check_selection(table, tools)
-    for _, table in root.table("providers").named_tables():
-        _check_selection(table, tools)
+def check_selections(root: TomlTable, config: Config) -> None:
+    """Raise if the key `tools` of a route or provider names a tool that is not configured.
+
+    Warns if no target of it can get tools.
+    """
+    for table, route in zip(root.tables("routes"), config.routes, strict=True):
+        _check_selection(table, config.tools)
+        _warn_about_programs(table, [config.providers[target.provider] for target in route.targets])
+    for name, table in root.table("providers").named_tables():
+        _check_selection(table, config.tools)
+        _warn_about_programs(table, [config.providers[name]])
+
+
+def _warn_about_programs(table: TomlTable, providers: Sequence[Provider]) -> None:
+    """Warn about a selection that has no effect: local programs keep conversations of their own."""
+    if table.texts("tools") and all(provider.keeps_sessions for provider in providers):
+        names = ", ".join(dict.fromkeys(provider.name for provider in providers))
+        hint = "give these tools to the agent or the application itself"
+        table.warn(f"the provider {names} gets no tools of the gateway: it is a program", "tools", hint=hint)
 
 
 def _check_selection(table: TomlTable, tools: ToolsSettings) -> None:
