@@ -1,9 +1,9 @@
 """Every block of the documentation works as it is printed."""
 
-import socket
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
@@ -152,8 +152,20 @@ def send_turn(port: int, body: bytes) -> None:
     }
     connection = HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("POST", "/v1/messages", body, headers)
-    assert connection.getresponse().status == 200
+    response = connection.getresponse()
+    # The turn is in the file before the reply ends.
+    assert (response.status, bool(response.read())) == (200, True)
     connection.close()
+
+
+def read_port(log: Iterable[str]) -> int:
+    """The port that the system gave the gateway. No other process can take it in between."""
+    lines = []
+    for line in log:
+        if found := re.search(r"listens on http://127\.0\.0\.1:(\d+)", line):
+            return int(found[1])
+        lines.append(line)
+    raise AssertionError(f"the gateway does not start: {''.join(lines)}")
 
 
 @pytest.fixture
@@ -167,23 +179,24 @@ def home(tmp_path: Path) -> Iterator[Home]:
     (tmp_path / "README.md").write_text("# A project\n", "utf-8")
     # Codex works in repositories only.
     subprocess.run(["/bin/sh", "-c", "git init -q"], cwd=tmp_path, check=True)
-    with serving(ollama()) as server, socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
-        text = CONFIGURATION.format(port=port, ollama=server.url)
-        (tmp_path / "dragoman.toml").write_text(text, "utf-8")
+    file = tmp_path / "dragoman.toml"
+    with serving(ollama()) as server:
+        file.write_text(CONFIGURATION.format(port=0, ollama=server.url), "utf-8")
         command = [sys.executable, "-m", "dragoman", "serve"]
         with subprocess.Popen(
             command, cwd=tmp_path, env=environment(tmp_path), stderr=subprocess.PIPE, text=True
         ) as gateway:
             assert gateway.stderr is not None
-            assert any(f":{port}" in line for line in gateway.stderr), "the gateway does not start"
+            port = read_port(gateway.stderr)
             Thread(target=gateway.stderr.read, daemon=True).start()
-            for _ in range(3):
-                send_turn(port, msgspec.json.encode(request))
-            yield Home(tmp_path, port)
-            gateway.terminate()
+            # The commands find the gateway by its configuration.
+            file.write_text(CONFIGURATION.format(port=port, ollama=server.url), "utf-8")
+            try:
+                for _ in range(3):
+                    send_turn(port, msgspec.json.encode(request))
+                yield Home(tmp_path, port)
+            finally:
+                gateway.terminate()
 
 
 #: Pages whose programs other tests run: they need Claude Code, or a package with an entry point.
