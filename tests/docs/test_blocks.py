@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
@@ -13,8 +14,12 @@ import pytest
 
 import dragoman as library
 from dragoman.config.load import load
+from dragoman.records.filters import parse_filter
+from dragoman.records.reading import list_turns
+from dragoman.records.store import open_records
 from tests.cli.run_command import environment
 from tests.cli.test_real_agents import BINARIES, CLIENTS
+from tests.cli.test_status import eventually
 from tests.docs.blocks import ROOT, Block, list_blocks
 from tests.doctor.local_servers import ollama, serving
 
@@ -153,9 +158,14 @@ def send_turn(port: int, body: bytes) -> None:
     connection = HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("POST", "/v1/messages", body, headers)
     response = connection.getresponse()
-    # The turn is in the file before the reply ends.
     assert (response.status, bool(response.read())) == (200, True)
     connection.close()
+
+
+def count_turns(home: Path) -> int:
+    """The turns in the file of the records. It exists once the first request has come."""
+    file = home / ".local/state/dragoman/records.db"
+    return len(open_records(file, partial(list_turns, condition=parse_filter("")))) if file.exists() else 0
 
 
 def read_port(log: Iterable[str]) -> int:
@@ -194,6 +204,8 @@ def home(tmp_path: Path) -> Iterator[Home]:
             try:
                 for _ in range(3):
                     send_turn(port, msgspec.json.encode(request))
+                # The end of a reply waits for the file two seconds only.
+                eventually(lambda: count_turns(tmp_path) == 3, within=60)
                 yield Home(tmp_path, port)
             finally:
                 gateway.terminate()
