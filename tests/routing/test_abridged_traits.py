@@ -70,7 +70,7 @@ class Comparison:
         known = start(body, self._source, self._agent, self._own)
         whole = start(body, self._source, self._agent, None)
         self.counts["abridged"] += known.abridged is not None
-        self.counts["recognised"] += known._parts._known is not None
+        self.counts["recognised"] += known.parts._known is not None
         self.counts["requests"] += 1
         found = list_traits(known)
         assert found == list_traits(whole)

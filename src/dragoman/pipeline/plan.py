@@ -96,7 +96,8 @@ class RequestPlan:
         self._request: Request | None = None
         self._error: DragomanError | None = None
         self._samples: dict[ToolsForm, PromptSample] = {}
-        self._parts = BodyParts(body, metadata)
+        #: The body in parts, which are split when they are first needed.
+        self.parts = BodyParts(body, metadata)
         self.read_losses = Losses()
         #: The client's stream must not contain the usage, which the gateway asks the upstream for.
         self.hides_usage = False
@@ -110,7 +111,7 @@ class RequestPlan:
         """Find the model and `stream` in the body. Call it once, first. Raises if the body is invalid."""
         if self.metadata.is_peeked:
             return
-        members = self._parts.split(self.histories)
+        members = self.parts.split(self.histories)
         peeked = None if members is None else self.dialect.forwarding.peek(members)
         if peeked is not None:
             self.model, self.stream, self.hides_usage = peeked.model, peeked.stream, peeked.hides_usage
@@ -136,7 +137,7 @@ class RequestPlan:
     @property
     def abridged(self) -> AbridgedRequest | None:
         """The request without its remembered messages, for rules; None if it must be read as a whole."""
-        conversation = self._parts.open_conversation(self.histories)
+        conversation = self.parts.open_conversation(self.histories)
         return conversation.abridge() if conversation else None
 
     def rewrite(self, change: Callable[[Request], Request]) -> None:
@@ -154,7 +155,7 @@ class RequestPlan:
 
     def _set_body(self, body: bytes) -> None:
         self.body = body
-        self._parts = BodyParts(body, self.metadata)
+        self.parts = BodyParts(body, self.metadata)
 
     @property
     def is_unreadable(self) -> bool:
@@ -187,7 +188,7 @@ class RequestPlan:
         if sample is None:
             abridged = self.abridged
             sample = abridged.sample(form) if abridged else None
-            self._samples[form] = sample = sample or self._parts.sample(self.request, form)
+            self._samples[form] = sample = sample or self.parts.sample(self.request, form)
         return sample.estimate(tokenizer)
 
     def build_target_request(
@@ -230,7 +231,7 @@ class RequestPlan:
         tools = tools if asked is not None else None
         if can_forward and tools is None and edit is None and steps is None:
             refused_seals = self._find_contained(refused_seals)
-            build = partial(build_unread_request, self, self._parts, provider, model, settings)
+            build = partial(build_unread_request, self, self.parts, provider, model, settings)
             if not refused_seals and (unread := build(report=report, timer=timer, strict=strict)):
                 return unread
         if tools is not None or settings is not None:
@@ -251,10 +252,10 @@ class RequestPlan:
     ) -> HistoryReuse | None:
         """The reuse of translated history. Without it, what rules need of the next request is noted."""
         if not can_reuse:
-            if self._parts.conversation is not None:
-                self._parts.conversation.learn(self._request)
+            if self.parts.conversation is not None:
+                self.parts.conversation.learn(self._request)
             return None
-        conversation = self._parts.open_conversation(self.histories)
+        conversation = self.parts.open_conversation(self.histories)
         return conversation.find_reuse(governance, provider.build_profile(model)) if conversation else None
 
     def keep_sample(self, form: ToolsForm, sample: PromptSample) -> None:
@@ -272,8 +273,8 @@ class RequestPlan:
         if self._reuse is not None:
             self._reuse.keep()
             self._reuse = None
-        elif self._parts.conversation is not None:
-            self._parts.conversation.keep()
+        elif self.parts.conversation is not None:
+            self.parts.conversation.keep()
 
     def _apply_tools(
         self,
@@ -372,7 +373,7 @@ class RequestPlan:
         """
         body = self.body if edited is None else encode(edited)
         if model != self.model:
-            body = self.dialect.forwarding.rename_model(body, model, edited or self._parts.split())
+            body = self.dialect.forwarding.rename_model(body, model, edited or self.parts.split())
         is_same = model == self.model and edited is None
         return self._request_usage(body, facts), "forward" if is_same else "patch"
 

@@ -17,12 +17,15 @@ from threading import Event, Lock, Thread
 from typing import NamedTuple
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from dragoman.config.config import Config, Route
 from dragoman.config.settings import RecordLevel
+from dragoman.exchange.large_bodies import is_large
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.records.journal import Journal, JournalEntry
+from dragoman.records.sessions import find_session
 from dragoman.records.store import Row
 from dragoman.records.taps import BodyTap, MetaTap, PendingBody
 from dragoman.records.turn_writer import MAX_SESSIONS, EndedTurn, Flush, Job, JournaledTurn, TurnWriter
@@ -109,13 +112,16 @@ class Recorder:
         if level == "off":
             return None
         identity, owner = plan.metadata.identity, record.caller.owner
+        if level == "meta" and not identity.session and not is_large(plan.body):
+            # Then a later turn of the session can be in the journal, and its end waits for nothing.
+            identity = replace(identity, session=find_session(identity, plan.parts.split(), owner))
         is_known = identity.session in self._sessions
         self._remember(identity.session)
         store = partial(self._store, record)
         if level == "meta" and is_known:
             return MetaTap(plan, identity, None, store)
-        # Without contents: the headers do not name the session, or this is its first turn here and may name
-        # the project.
+        # Without contents: this is the session's first turn here and may name the project, or the session has
+        # no name yet.
         request = self._submit_body(PendingBody(plan.body, identity, owner, is_stored=level == "bodies"))
         if level == "meta":
             return MetaTap(plan, identity, request, store)

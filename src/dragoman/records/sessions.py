@@ -6,6 +6,7 @@ import msgspec
 import re2  # type: ignore[import-untyped]  # the package has no stubs
 
 from dragoman.agents import ClientIdentity
+from dragoman.dialects.forwarding import Members
 from dragoman.hub.ids import digest
 
 #: Bytes of a body that are searched.
@@ -21,7 +22,7 @@ _TURNS = ("messages", "input", "contents")
 #: The members that name a conversation. Claude Code writes JSON into its `user_id`.
 _USER_ID = re.compile(rb'session_id\\?"\s*:\s*\\?"([0-9a-zA-Z-]{8,64})')
 
-_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_read_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def find_project(body: bytes) -> str:
@@ -30,17 +31,15 @@ def find_project(body: bytes) -> str:
     return found[1].decode("utf-8", "replace").strip() if found else ""
 
 
-def find_session(identity: ClientIdentity, body: bytes, caller: str) -> str:
+def find_session(identity: ClientIdentity, members: Members | None, caller: str) -> str:
     """The session's id: that of the agent, or a name that all requests of the conversation share.
 
     The name is made of the first message, which later requests repeat, so two conversations that begin with
-    the same words are one session.
+    the same words are one session. `members`: those of the body; None if it is no object.
     """
     if identity.session:
         return identity.session
-    try:
-        members = _DECODER.decode(body)
-    except (ValueError, RecursionError):
+    if members is None:
         return ""
     named = _USER_ID.search(bytes(members.get("metadata", b"")))
     if named:
@@ -51,15 +50,16 @@ def find_session(identity: ClientIdentity, body: bytes, caller: str) -> str:
 
 
 def _find_first_user_turn(turns: bytes) -> str:
-    """The JSON of the first message of the user. Cache marks, which move, are not part of it."""
+    """The texts of the first message of the user. Cache marks, which move, are not part of it."""
     try:
-        decoded = msgspec.json.decode(turns)
+        if not turns.startswith(b"["):
+            return str(msgspec.json.decode(turns))
+        # Most often it is the first item, so the others are not decoded.
+        decoded = map(msgspec.json.decode, _read_items(turns))
+        users = (turn for turn in decoded if isinstance(turn, dict) and turn.get("role") in ("user", None))
+        return str(_collect_texts(next(users, "")))
     except (ValueError, RecursionError):
         return ""
-    if not isinstance(decoded, list):
-        return str(decoded)
-    users = (turn for turn in decoded if isinstance(turn, dict) and turn.get("role") in ("user", None))
-    return str(_collect_texts(next(users, "")))
 
 
 def _collect_texts(value: object) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.config.config import Config
+from dragoman.dialects.forwarding import split_members
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.hub.errors import ConfigError
 from dragoman.records.cache import MIN_CACHED, diagnose_turn
@@ -188,7 +189,7 @@ class TurnWriter:
         if job.client is not None:
             job.session = job.client.session
         else:
-            job.session = find_session(job.identity, body, job.owner)
+            job.session = find_session(job.identity, split_members(body), job.owner)
         if not job.is_stored:
             return self._find_project(job.session, body)
         new = self._contents.prepare(job, body)
