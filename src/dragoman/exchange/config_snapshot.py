@@ -28,7 +28,7 @@ MAX_NAME = 200
 
 
 class TargetsFacts(NamedTuple):
-    """What the configuration says about the targets of a request, in the order of trial."""
+    """What the configuration states about the targets of a request, in the order of trial."""
 
     #: The bytes of a body that certainly fits into the window of every target.
     certain_size: int
@@ -138,7 +138,7 @@ class ConfigSnapshot:
         return choice
 
     def find_facts(self, targets: tuple[TargetName, ...]) -> TargetsFacts:
-        """What the configuration says about these targets."""
+        """What the configuration states about these targets."""
         facts = self._facts.get(targets)
         if facts is None:
             if len(self._facts) >= MAX_CHOICES:

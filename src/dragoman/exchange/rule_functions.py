@@ -30,7 +30,7 @@ RuleFunction = Callable[[RequestTraits], FunctionResult]
 
 
 class RuleFunctionFailed(Exception):
-    """A function names no target because of a mistake. The text says why, without parts of the request.
+    """A function names no target because of a mistake. The text has the reason, and no part of the request.
 
     The cause is the exception of the function, if it raised one.
     """

@@ -1,7 +1,7 @@
 """The settings rule: the fit of a request for a server of its own dialect, by its settings alone.
 
 Such a client knows its server, so the permissive values of `Facts` apply to it, and most facts that are
-stated about a model are about settings. `ABOUT` says which facts each pass is about. A pass whose facts all
+stated about a model are about settings. `ABOUT` lists which facts each pass is about. A pass whose facts all
 permit everything changes nothing. If all other passes are about settings only, tools and messages stay as the
 client sent them, and need not be read.
 """

@@ -122,7 +122,7 @@ class McpServer:
             self._is_ready.set()
 
     async def _follow(self, client: Any) -> None:
-        """List the tools again when the server says that they changed, until the connection must end."""
+        """List the tools again when the server reports that they changed, until the connection must end."""
         while not self._must_end:
             await self._signal.wait()
             self._signal.clear()

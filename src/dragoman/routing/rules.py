@@ -2,8 +2,8 @@
 
 `compile_rules` turns the rules into checks, once per configuration. `RuleTable.find_match` compares them with
 the `RequestTraits` of a request. The checks of a rule are in the order of their cost: a rule that fails by a
-header never reads the body. What the checks of the sender say is kept, because agents send many requests with
-the same names.
+header never reads the body. The results of the checks of the sender are kept, because agents send many
+requests with the same names.
 """
 
 import re
