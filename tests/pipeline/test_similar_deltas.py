@@ -147,9 +147,17 @@ def list_changed(value: object) -> Iterator[object]:
             yield from ([*value[:at], changed, *value[at + 1 :]] for changed in list_changed(inner))
 
 
-@pytest.mark.parametrize("upstream", WRITERS)
+#: An upstream and the second delta of a kind. Gemini sends calls whole.
+SECOND_DELTAS = [
+    (upstream, field)
+    for upstream in WRITERS
+    for field in (b"thoughtone", b"textone", b"argumentone")
+    if (upstream, field) != ("gemini", b"argumentone")
+]
+
+
+@pytest.mark.parametrize(("upstream", "field"), SECOND_DELTAS)
 @pytest.mark.parametrize("is_joined", [False, True])
-@pytest.mark.parametrize("field", [b"thoughtone", b"textone", b"argumentone"])
 def test_a_delta_with_a_member_of_another_type_gives_what_it_gave(
     upstream: str, is_joined: bool, field: bytes
 ) -> None:
@@ -161,10 +169,8 @@ def test_a_delta_with_a_member_of_another_type_gives_what_it_gave(
         [[f"argument{p}" for p in pieces]],
     )
     events = write(reply)
-    found = next((number for number, event in enumerate(events) if field in event), 0)
+    found = next(number for number, event in enumerate(events) if field in event)
     head, _, data = events[found].partition(b"data: ")
-    if not found:
-        pytest.skip("Gemini sends calls whole")
     for changed in list_changed(msgspec.json.decode(data)):
         for place in (found, found + 1):
             event = head + b"data: " + msgspec.json.encode(changed) + b"\n\n"

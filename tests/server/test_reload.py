@@ -265,11 +265,14 @@ def test_a_gateway_that_strangers_can_reach_cannot_lose_its_keys() -> None:
     run(scenario)
 
 
-def test_a_reload_by_hand_is_not_done_again_because_the_file_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def short_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files are looked at ten times as often."""
     monkeypatch.setattr("dragoman.server.reload.WATCH_INTERVAL", WATCH_INTERVAL / 10)
 
+
+@pytest.mark.usefixtures("short_interval")
+def test_a_reload_by_hand_is_not_done_again_because_the_file_changed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ByteServer([WHOLE]) as upstream:
             file = File(tmp_path, toml(upstream.url))
@@ -284,11 +287,8 @@ def test_a_reload_by_hand_is_not_done_again_because_the_file_changed(
     run(scenario)
 
 
-def test_a_gateway_without_a_file_loads_one_on_request_and_watches_it_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dragoman.server.reload.WATCH_INTERVAL", WATCH_INTERVAL / 10)
-
+@pytest.mark.usefixtures("short_interval")
+def test_a_gateway_without_a_file_loads_one_on_request_and_watches_it_then(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ByteServer([WHOLE]) as upstream:
             file = File(tmp_path, toml(upstream.url))
@@ -303,11 +303,8 @@ def test_a_gateway_without_a_file_loads_one_on_request_and_watches_it_then(
     run(scenario)
 
 
-def test_facts_that_were_learned_are_taken_over_as_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dragoman.server.reload.WATCH_INTERVAL", WATCH_INTERVAL / 10)
-
+@pytest.mark.usefixtures("short_interval")
+def test_facts_that_were_learned_are_taken_over_as_well(tmp_path: Path) -> None:
     async def scenario() -> None:
         file = File(tmp_path, toml("http://127.0.0.1:9"))
         async with running(file.read(), file.read) as gateway:
@@ -319,11 +316,8 @@ def test_facts_that_were_learned_are_taken_over_as_well(
     run(scenario)
 
 
-def test_a_changed_function_of_a_rule_is_imported_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dragoman.server.reload.WATCH_INTERVAL", WATCH_INTERVAL / 10)
-
+@pytest.mark.usefixtures("short_interval")
+def test_a_changed_function_of_a_rule_is_imported_again(tmp_path: Path) -> None:
     async def scenario() -> None:
         rule = '[[rules]]\nfunction = "mine.py:choose"\ntimeout = 30\n'
         (tmp_path / "mine.py").write_text("def choose(request): return None\n")
@@ -337,11 +331,9 @@ def test_a_changed_function_of_a_rule_is_imported_again(
     run(scenario)
 
 
-def test_a_step_that_cannot_be_built_refuses_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("short_interval")
+def test_a_step_that_cannot_be_built_refuses_the_file(tmp_path: Path) -> None:
     """The files are watched further, so that a corrected one is noticed."""
-    monkeypatch.setattr("dragoman.server.reload.WATCH_INTERVAL", WATCH_INTERVAL / 10)
 
     async def scenario() -> None:
         file = File(tmp_path, toml("http://127.0.0.1:9"))
@@ -367,9 +359,8 @@ def counting(read: Callable[[], Config]) -> tuple[Callable[[], Config], list[str
 
 
 @pytest.mark.parametrize("how", ["in place", "renamed into place"])
-def test_a_change_of_the_file_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    monkeypatch.setattr("dragoman.server.reload.WATCH_INTERVAL", WATCH_INTERVAL / 10)
-
+@pytest.mark.usefixtures("short_interval")
+def test_a_change_of_the_file_is_noticed(tmp_path: Path, how: str) -> None:
     async def scenario() -> None:
         async with ByteServer([WHOLE]) as upstream:
             file = File(tmp_path, toml(upstream.url))

@@ -137,18 +137,23 @@ class BrokenStage:
         return [event]
 
 
+def ask_with_step(client: str, place: str) -> ExchangeResult:
+    """The answer to a client whose provider has the step `force_reasoning`, which fails at this place."""
+    table = f'[steps.force_reasoning]\nsettings = {{ place = "{place}" }}\n'
+    config = load(provider("openai_chat", 'steps = ["force_reasoning"]') + table + ROUTE, "dragoman.toml", {})
+    upstream = ScriptedUpstream(script("openai_chat", events_of_round(0, [Text(text="Hi.")], Usage())))
+    bench = Bench({"up": upstream})
+    bench.gateway = Gateway(config, upstreams={"up": upstream})
+    return run(bench.run_exchange(question(client)))
+
+
 @pytest.mark.parametrize("place", ["request", "build", "stage"])
 @pytest.mark.parametrize("client", DIALECTS)
 def test_a_step_that_raises_fails_its_request_alone(
     client: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(BUILT_IN, "force_reasoning", Broken)
-    table = f'[steps.force_reasoning]\nsettings = {{ place = "{place}" }}\n'
-    config = load(provider("openai_chat", 'steps = ["force_reasoning"]') + table + ROUTE, "dragoman.toml", {})
-    upstream = ScriptedUpstream(script("openai_chat", events_of_round(0, [Text(text="Hi.")], Usage())))
-    bench = Bench({"up": upstream})
-    bench.gateway = Gateway(config, upstreams={"up": upstream})
-    result = run(bench.run_exchange(question(client)))
+    result = ask_with_step(client, place)
     assert result.record.failure is not None
     assert "the step force_reasoning failed (KeyError)" in result.record.failure.message
     assert b"the step force_reasoning failed (KeyError)" in result.client.body
@@ -217,12 +222,7 @@ def test_a_step_that_returns_wrong_types_fails_its_request_alone(
     client: str, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(BUILT_IN, "force_reasoning", Wrong)
-    table = f'[steps.force_reasoning]\nsettings = {{ place = "{place}" }}\n'
-    config = load(provider("openai_chat", 'steps = ["force_reasoning"]') + table + ROUTE, "dragoman.toml", {})
-    upstream = ScriptedUpstream(script("openai_chat", events_of_round(0, [Text(text="Hi.")], Usage())))
-    bench = Bench({"up": upstream})
-    bench.gateway = Gateway(config, upstreams={"up": upstream})
-    result = run(bench.run_exchange(question(client)))
+    result = ask_with_step(client, place)
     assert f"the step force_reasoning failed ({WRONG[place]}".encode() in result.client.body
     assert result.record.failure is not None
 
