@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -80,23 +81,30 @@ def look(number: int, **arguments: object) -> ToolCall:
     return ToolCall(id=f"call_{number}abcdefgh", name="look_at_image", arguments=encoded)
 
 
-def run_blind(
-    asked: Ask, *rounds: list[ToolCall | Text]
-) -> tuple[ExchangeResult, ScriptedUpstream, ScriptedUpstream]:
-    """Ask a model that sees no pictures, beside one that does."""
-    blind = ScriptedUpstream(
-        *(
-            script("openai_chat", events_of_round(n, each, Usage(input=1, output=1)))
-            for n, each in enumerate(rounds)
-        )
+def build_pair(
+    rounds: Sequence[Sequence[ToolCall | Text]], *, stream: bool = True
+) -> tuple[Bench, ScriptedUpstream, ScriptedUpstream]:
+    """A gateway with a model without pictures, which answers with these rounds, and one that sees them."""
+    usage = Usage(input=1, output=1)
+    scripts = (
+        script("openai_chat", events_of_round(n, list(each), usage), stream=stream)
+        for n, each in enumerate(rounds)
     )
     answer = events_of_round(9, [Text(text=SEEN)], Usage(input=7, output=3))
+    blind = ScriptedUpstream(*scripts)
     seeing = ScriptedUpstream(script("anthropic", answer, stream=False))
     providers = [
         msgspec.structs.replace(provider("up"), models={"*": {"images": False}}),
         provider("eye", "anthropic"),
     ]
-    bench = Bench({"up": blind, "eye": seeing}, providers)
+    return Bench({"up": blind, "eye": seeing}, providers), blind, seeing
+
+
+def run_blind(
+    asked: Ask, *rounds: list[ToolCall | Text]
+) -> tuple[ExchangeResult, ScriptedUpstream, ScriptedUpstream]:
+    """Ask a model that sees no pictures, beside one that does."""
+    bench, blind, seeing = build_pair(rounds)
     settings = ToolsSettings(image=ImageToolSettings(target="eye/seer"))
     bench.gateway.snapshot.toolbox = build_toolbox(Config(tools=settings))
     return run(bench.run_exchange(asked)), blind, seeing
@@ -232,20 +240,8 @@ def test_a_picture_that_another_tool_returns_becomes_a_reference(client: str, st
         [look(1, image=1, question="What?")],
         [Text(text="It is red.")],
     ]
-    blind = ScriptedUpstream(
-        *(
-            script("openai_chat", events_of_round(n, each, Usage()), stream=stream)
-            for n, each in enumerate(rounds)
-        )
-    )
-    answer = events_of_round(9, [Text(text=SEEN)], Usage(input=7, output=3))
-    seeing = ScriptedUpstream(script("anthropic", answer, stream=False))
-    providers = [
-        msgspec.structs.replace(provider("up"), models={"*": {"images": False}}),
-        provider("eye", "anthropic"),
-    ]
+    bench, blind, seeing = build_pair(rounds, stream=stream)
     image = ImageToolSettings(target="eye/seer")
-    bench = Bench({"up": blind, "eye": seeing}, providers)
     use_tools(bench, image=ImageTool(image), camera=Camera())
     asked = question(client, tools=(OWN,), stream=stream)
     result = run(bench.run_exchange(asked))
