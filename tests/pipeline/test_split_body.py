@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.dialects.forwarding import split_members
 from dragoman.dialects.interfaces import HistoryFields
-from dragoman.pipeline.split_body import MOST_PIECES, KnownBody, know_body, split_body
+from dragoman.pipeline.split_body import KnownBody, know_body, split_body
 
 FIELDS = HistoryFields(conversation="messages", independent=frozenset({"system"}))
 #: Members and items, also such that look like others or have an escaped name.
@@ -31,7 +31,7 @@ def know(body: bytes, count: int) -> KnownBody | None:
     split = split_body(members, FIELDS) if members else None
     if members is None or split is None or len(split.items) < count or count < 1:
         return None
-    return know_body(body, members, split, FIELDS.conversation, count, ())
+    return know_body(body, members, split, FIELDS, count, ())
 
 
 def check_recognised(known: KnownBody, body: bytes) -> bool:
@@ -48,6 +48,9 @@ def check_recognised(known: KnownBody, body: bytes) -> bool:
     assert found.split.items == whole.items
     assert found.split.names == whole.names
     assert (found.split.values, found.split.lengths) == (whole.values, whole.lengths)
+    assert not found.is_same or {name: bytes(raw) for name, raw in known.members.items() if raw} == {
+        name: bytes(raw) for name, raw in members.items() if name != FIELDS.conversation
+    }
     assert {name: bytes(raw) for name, raw in found.split.members.items()} == {
         name: bytes(raw) for name, raw in whole.members.items()
     }
@@ -82,25 +85,41 @@ def test_a_body_is_recognised_only_with_the_parts_of_the_whole_body(
     check_recognised(known, following[:at] + chooser.choice(DAMAGE) + following[at:])
     check_recognised(known, following[:at] + following[at + chooser.randrange(4) :])
     check_recognised(known, build(after, [*items, *more], before))
+    check_recognised(known, build(before, [*items, *more], [*after, chooser.choice(MEMBERS)]))
 
 
-def test_a_growing_body_stays_known_in_few_pieces() -> None:
+def test_a_growing_body_stays_known() -> None:
     items: list[Any] = [{"role": "user", "content": "begin"}]
     tail = [b'"system":"s"', b'"model":"m"']
     known = know(build([], [msgspec.json.encode(item) for item in items], tail), 1)
     assert known is not None
-    for number in range(3 * MOST_PIECES):
+    size = known.size
+    for number in range(100):
         items += [{"role": "assistant", "content": f"{number}"}, {"role": "user", "content": ["next"]}]
         body = build([], [msgspec.json.encode(item) for item in items], tail)
         assert check_recognised(known, body)
         found = known.recognise(body)
         assert found is not None
         # The last message may change with the next request.
-        known = known.extend(body, found.split.items[:-1])
-        assert body.startswith(b"".join(known.pieces))
-        assert len(b"".join(known.pieces)) == known.length
-        assert len(known.pieces) <= MOST_PIECES
-        assert known.size >= known.length + len(known.ending)
+        known = known.extend(found.split.items[:-1])
+        assert known.split.items == found.split.items[:-1]
+        assert known.size == size
+
+
+def test_a_body_with_other_members_behind_the_conversation_is_recognised() -> None:
+    items = [b'{"role":"user","content":"begin"}', b'{"role":"assistant"}']
+    known = know(build([b'"model":"m"'], items, [b'"system":"first"', b'"tools":[]']), 1)
+    assert known is not None
+    for after in ([b'"system":"second"', b'"tools":[]'], [b'"tools":[1]'], []):
+        body = build([b'"model":"m"'], [*items, b'{"role":"user"}'], after)
+        assert check_recognised(known, body)
+        found = known.recognise(body)
+        assert found is not None
+        assert not found.is_same
+    repeated = build([b'"model":"m"'], [*items, b"{}"], [b'"messages":[{}]'])
+    assert known.recognise(repeated) is None
+    other = build([b'"model":"other"'], [*items, b"{}"], [b'"system":"first"', b'"tools":[]'])
+    assert known.recognise(other) is None
 
 
 def test_a_body_with_white_space_or_a_repeated_member_is_not_known() -> None:

@@ -108,7 +108,7 @@ def test_generated_sessions_are_abridged_and_have_all_kinds_of_traits(
     for seed in range(24):
         counts += compare_session(seed, source, source if is_forwarded else other, AGENTS[0])
     assert counts["abridged"] > 0.3 * counts["requests"]
-    assert (counts["recognised"] > 20) is is_forwarded
+    assert counts["recognised"] > 20
     for name in ("roles", "project", "tokens", "has_images", "tools", "called_tools", "request_class"):
         assert counts[name] > 0, name
 
@@ -173,7 +173,7 @@ def test_moved_cache_marks_leave_most_of_a_conversation_known(target: str) -> No
     for count in range(1, 8):
         comparison.add(encode(talk(count, mark=True)), target)
     assert comparison.counts["abridged"] >= 5
-    assert comparison.counts["recognised"] >= (5 if target == "anthropic" else 0)
+    assert comparison.counts["recognised"] >= 4
 
 
 def test_the_reminder_of_the_first_prompt_may_be_new() -> None:

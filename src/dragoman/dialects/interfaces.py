@@ -122,6 +122,11 @@ class HistoryFields(msgspec.Struct, frozen=True, kw_only=True):
     system: frozenset[str] = frozenset()
     tools: frozenset[str] = frozenset({"tools"})
 
+    @property
+    def beginning(self) -> bytes:
+        """How the conversation begins in a body without white space. A text may contain it too."""
+        return b'"%b":[' % self.conversation.encode()
+
 
 class CountFormat(msgspec.Struct, frozen=True, kw_only=True):
     """How a dialect's endpoint that counts prompt tokens reads its body and writes its answer."""

@@ -29,12 +29,14 @@ The way back:
 - `arguments`: the stage for clients that read arguments as an object.
 """
 
+from dragoman.fit.names import NameMap
 from dragoman.fit.passes import PASSES, Pass, Scope, fit
 from dragoman.fit.reply import ClientTraits, Restoration, build_reply_stages, build_restoration
 
 __all__ = [
     "PASSES",
     "ClientTraits",
+    "NameMap",
     "Pass",
     "Restoration",
     "Scope",

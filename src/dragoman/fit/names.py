@@ -99,6 +99,15 @@ class NameMap:
             (tool.namespace, tool.name) != name for name, tool in self.client_names.items()
         )
 
+    @property
+    def restored_names(self) -> dict[TargetToolName, ClientToolName]:
+        """The tools that the client knows by another name or kind than the target."""
+        return {
+            name: tool
+            for name, tool in self.client_names.items()
+            if name != (tool.namespace, tool.name) or tool.kind != "function"
+        }
+
     def has_tool_of(self, call: ToolCall) -> bool:
         """Whether the tool of a call is in the map. A call of any other tool would change the map."""
         is_named = call.kind not in BUILT_IN and not call.namespace

@@ -9,7 +9,7 @@ import msgspec
 from dragoman.fit.arguments import ArgumentsStage
 from dragoman.fit.editing import is_foreign, iter_calls
 from dragoman.fit.ids import IdsStage
-from dragoman.fit.names import ClientToolName, NamesStage, TargetToolName, build_name_map
+from dragoman.fit.names import ClientToolName, NameMap, NamesStage, TargetToolName, build_name_map
 from dragoman.fit.seals import SealsStage
 from dragoman.fit.stops import StopsStage, find_watched_stops
 from dragoman.hub.loss import Losses
@@ -38,16 +38,14 @@ class Restoration(msgspec.Struct, frozen=True, kw_only=True):
     stops: tuple[str, ...] = ()
 
 
-def build_restoration(request: Request, target: TargetFacts) -> Restoration:
-    """What the reply stages must undo. `request` is the client's request before `fit`."""
-    tools = build_name_map(request, target).client_names
+def build_restoration(request: Request, target: TargetFacts, names: NameMap | None = None) -> Restoration:
+    """What the reply stages must undo. `request` is the client's request before `fit`.
+
+    `names`: the map of the request's tools, if it is known.
+    """
     return Restoration(
         foreign=is_foreign(request, target),
-        names={
-            name: tool
-            for name, tool in tools.items()
-            if name != (tool.namespace, tool.name) or tool.kind != "function"
-        },
+        names=(names or build_name_map(request, target)).restored_names,
         unwraps=not target.custom_tools,
         taken_ids=frozenset(
             () if target.repeated_calls else (call.id for call in iter_calls(request.messages))

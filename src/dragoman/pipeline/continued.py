@@ -19,6 +19,7 @@ import msgspec
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
 from dragoman.fit.front import FittedFront, can_continue, fit_continued, fit_front
+from dragoman.fit.names import NameMap
 from dragoman.governance.harvest import RequestText
 from dragoman.governance.settings import OFF
 from dragoman.governance.tool_choice import ToolChoiceResult
@@ -72,6 +73,8 @@ class ContinuedTranslation(msgspec.Struct, frozen=True, kw_only=True):
     sample: PromptSample | None
     #: What the next request can reuse.
     history: TranslatedHistory
+    #: The tools' names: those of the front, because the conversation names no other tool.
+    names: NameMap
     #: What governance needs for the reply, if the request is governed.
     governed: GovernedRequest | None = None
 
@@ -298,6 +301,7 @@ class _Continuation:
             outline=self._outline(asked, front, messages),
             sample=self._join_samples(history, front, end, reading),
             history=msgspec.structs.replace(history, front=front, end=end),
+            names=self._front.names,
         )
 
     def _encode_messages(self, sent: Request, messages: Sequence[Message], losses: Losses) -> bytes:

@@ -16,13 +16,15 @@ from dragoman.hub.request import Message, Request
 SEALS = "reasoning.encrypted_content"
 
 
-def build_outline(request: Request, *, with_seals: bool = False) -> Request:
-    """The request without its texts and schemas. A reply to it is translated like a reply to the request.
+def ask_for_seals(request: Request) -> Request:
+    """The request of a client that asks for the seals of the reply."""
+    if SEALS in request.include:
+        return request
+    return msgspec.structs.replace(request, include=(*request.include, SEALS))
 
-    `with_seals`: the reply contains seals even if the client did not ask for them.
-    """
-    if with_seals and SEALS not in request.include:
-        request = msgspec.structs.replace(request, include=(*request.include, SEALS))
+
+def build_outline(request: Request) -> Request:
+    """The request without its texts and schemas. A reply to it is translated like a reply to the request."""
     return replace_history(request, strip_tools(request.tools), tuple(outline_blocks(request.messages)))
 
 

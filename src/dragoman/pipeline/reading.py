@@ -199,8 +199,8 @@ def begin_reading(
     body: bytes, members: Members, split: SplitBody, source: RequestSource, request: Request
 ) -> ReadHistory | None:
     """What to remember for rules of a request that was read as a whole; None if that is nothing."""
-    conversation = dialect_named(source.dialect).history.conversation
-    paths = ItemPaths(conversation)
+    fields = dialect_named(source.dialect).history
+    paths = ItemPaths(fields.conversation)
     first_item = paths.find_message(request.messages, 0)
     system, messages = request.messages[:first_item], request.messages[first_item:]
     section: ReadSection | None = None
@@ -219,7 +219,7 @@ def begin_reading(
         leading=leading,
         end=section,
         memo=ConversationMemo(),
-        body=know_body(body, members, split, conversation, section.count, system),
+        body=know_body(body, members, split, fields, section.count, system),
         system_size=SYSTEM_FACTOR * measure_texts((*system, *leading)),
     )
 
@@ -237,8 +237,8 @@ def extend_reading(
     `known`: the body is a next one of this. None if there is no complete message, or if a later message may
     change how they are read.
     """
-    conversation = dialect_named(source.dialect).history.conversation
-    paths = ItemPaths(conversation)
+    fields = dialect_named(source.dialect).history
+    paths = ItemPaths(fields.conversation)
     history, reading = abridged.history, abridged.reading
     ends = paths.list_ends(reading.messages, len(split.items))
     if not ends:
@@ -250,9 +250,9 @@ def extend_reading(
         return None
     if known is None:
         system = reading.system[: len(reading.system) - len(history.leading)]
-        known = know_body(body, members, split, conversation, section.count, system)
+        known = know_body(body, members, split, fields, section.count, system)
     else:
-        known = known.extend(body, split.items[: section.count])
+        known = known.extend(split.items[: section.count])
     system_size = SYSTEM_FACTOR * measure_texts(reading.system)
     return msgspec.structs.replace(history, end=section, body=known, system_size=system_size)
 

@@ -24,7 +24,7 @@ from dragoman.dialects.interfaces import (
     WriteRun,
 )
 from dragoman.dialects.registry import dialect_named
-from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
+from dragoman.fit import ClientTraits, NameMap, build_reply_stages, build_restoration
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.events import (
     DeltaRun,
@@ -367,12 +367,16 @@ def build_translated_reply(
     governed: GovernedRequest | None = None,
     rounds: ReplyRounds | None = None,
     reply_members: Mapping[str, bytes] = {},
+    names: NameMap | None = None,
 ) -> TranslatedReply:
-    """Build the pipeline for one reply to `request`, which the client sent as `body`."""
+    """Build the pipeline for one reply to `request`, which the client sent as `body`.
+
+    `names`: the map of the request's tools, if it is known.
+    """
     client = dialect_named(client_dialect)
     asked = governed.asked if governed else request
     traits = ClientTraits(seals_on_calls=client.seals_on_calls, object_arguments=client.object_arguments)
-    restored = build_restoration(asked or Request(dialect=client_dialect, model=""), facts)
+    restored = build_restoration(asked or Request(dialect=client_dialect, model=""), facts, names)
     writer = client.stream_writer(
         ClientContext(
             upstream=facts.dialect,

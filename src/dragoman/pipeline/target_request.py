@@ -22,7 +22,7 @@ from dragoman.pipeline.bodies import read_object, read_reply_object
 from dragoman.pipeline.continued import ContinuedTranslation
 from dragoman.pipeline.forwarded import ForwardedReply
 from dragoman.pipeline.governance import GovernedRequest
-from dragoman.pipeline.outline import build_outline
+from dragoman.pipeline.outline import ask_for_seals, build_outline
 from dragoman.pipeline.payload import PayloadRule, edit_payload
 from dragoman.pipeline.reply import ReplyPipeline, TranslatedReply, build_translated_reply
 from dragoman.pipeline.rounds import GovernanceRounds, ReplySteps, RequestTools
@@ -220,12 +220,15 @@ class TargetRequest:
             governed=governed,
             rounds=self._rounds,
             reply_members=metadata.reply_members,
+            names=self._continued.names if self._continued else None,
         )
 
     def outline_request(self) -> Request:
         """The part of the client's request that its reply needs."""
-        asked = self._front or (self._continued.outline if self._continued else self._plan.request)
-        return build_outline(asked, with_seals=self._plan.metadata.with_seals)
+        known = self._continued.outline if self._continued else None
+        outline = known or build_outline(self._front or self._plan.request)
+        # The reply contains seals even if the client did not ask for them.
+        return ask_for_seals(outline) if self._plan.metadata.with_seals else outline
 
     @property
     def is_continued(self) -> bool:
