@@ -239,8 +239,8 @@ def test_what_is_kept_for_rules_is_forgotten_with_its_conversation() -> None:
     remembered.resize(remembered.bytes - 1, checks=False)
     assert len(remembered) == len(remembered._latest) == len(remembered._marks) == 2
     remembered.resize(0, checks=False)
-    assert not remembered.has_marks
-    assert (len(remembered), len(remembered._latest), remembered.bytes) == (0, 0, 0)
+    assert (len(remembered), remembered.bytes) == (0, 0)
+    assert (remembered._latest, remembered._marks) == ({}, {})
 
 
 @pytest.mark.parametrize("source", ["anthropic", "openai_chat"])

@@ -15,17 +15,24 @@ from dragoman.hub.request import Request, list_declared_tools
 
 
 class RequestRule(NamedTuple):
-    """A rule of one API. `find` returns the path of the first field that breaks it, or an empty text."""
+    """A rule of one API. `find` returns the path of the first field that breaks it, or an empty text.
+
+    `for_messages`: the rule is about the conversation. The others are about settings and declared tools.
+    """
 
     find: Callable[[Request], str]
     message: str
     hint: str = ""
+    for_messages: bool = False
 
 
-def check_rules(request: Request, rules: Iterable[RequestRule]) -> None:
-    """Raise `ClientProtocolError` for the first rule that the request breaks."""
+def check_rules(request: Request, rules: Iterable[RequestRule], *, only_messages: bool = False) -> None:
+    """Raise `ClientProtocolError` for the first rule that the request breaks.
+
+    `only_messages`: its settings and tools are those of a request that broke no rule.
+    """
     for rule in rules:
-        path = rule.find(request)
+        path = rule.find(request) if rule.for_messages or not only_messages else ""
         if path:
             raise ClientProtocolError(rule.message, path=path, hint=rule.hint)
 

@@ -3,6 +3,7 @@
 A conversation grows, and its settings and tools stay. `fit_front` runs the passes that read the tools,
 without the conversation. `fit_continued` then fits a request with some messages of the conversation alone.
 The result is that of `fit` if `can_continue` and `FittedFront.covers` are true for the whole conversation.
+`fit_with_front` fits a whole request so, if it has such a front.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +12,7 @@ import msgspec
 
 from dragoman.fit.editing import replace
 from dragoman.fit.names import NameMap, build_name_map, rename_messages
-from dragoman.fit.passes import PASSES, iter_needed_passes
+from dragoman.fit.passes import PASSES, fit, iter_needed_passes
 from dragoman.hub.blocks import AnyBlock, Tool, ToolCall, ToolDeclarations, ToolResult
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Message, OutputFormat, Request, ToolChoice
@@ -75,6 +76,17 @@ def can_continue(front: FittedFront, target: TargetFacts) -> bool:
     """
     is_forbidden = front.tool_choice is not None and front.tool_choice.mode == "none"
     return not target.history_needs_tools or (bool(front.tools) and not is_forbidden)
+
+
+def fit_with_front(
+    request: Request, front: FittedFront | None, target: TargetFacts, losses: Losses
+) -> Request:
+    """`fit` for a request with this front, if there is one that can be continued and covers the request."""
+    if front is None:
+        return fit(request, target, losses)
+    for loss in front.losses:
+        losses.add(loss.path, loss.reason)
+    return fit_continued(request, front, target, losses)
 
 
 def fit_continued(request: Request, front: FittedFront, target: TargetFacts, losses: Losses) -> Request:

@@ -90,14 +90,15 @@ def begin_history(
     target: GovernedTarget,
     request: Request,
     fitted: Request,
+    front: FittedFront,
     losses: Sequence[Loss],
     *,
     with_texts: bool,
 ) -> TranslatedHistory | None:
     """What to remember of a request that was translated as a whole; None if it has nothing to remember.
 
-    `request` and `fitted` are the whole request before and after `fit`, `losses` those of its translation.
-    `with_texts`: rules need `KeptTexts`.
+    `request` and `fitted` are the whole request before and after `fit`, `losses` those of its translation,
+    and `front` what `fit_coverable_front` returned. `with_texts`: rules need `KeptTexts`.
     """
     facts = target.facts
     paths = ItemPaths(dialect_named(source.dialect).history.conversation)
@@ -105,11 +106,8 @@ def begin_history(
     # Of too many losses some are missing: those of the history could be among them.
     if index == 0 or len(losses) >= Losses.LIMIT:
         return None
-    front = fit_front(target.choose(request).request, facts)
-    if not can_continue(front, facts) or not _can_describe(fitted, target):
-        return None
     items = request.messages[paths.find_message(request.messages, 0) :]
-    if _has_opaque(items) or not front.covers(items):
+    if _has_opaque(items) or not _can_describe(fitted, target):
         return None
     sent = target.apply_contract(fitted)
     count = count_leading_messages(sent.messages)
@@ -135,6 +133,12 @@ def begin_history(
         end=section,
         memo=ConversationMemo(),
     )
+
+
+def fit_coverable_front(request: Request, target: GovernedTarget) -> FittedFront | None:
+    """The front of a whole request; None if its conversation changes the front."""
+    front = fit_front(target.choose(request).request, target.facts)
+    return front if can_continue(front, target.facts) and front.covers(request.messages) else None
 
 
 def _can_describe(fitted: Request, target: GovernedTarget) -> bool:
@@ -210,7 +214,7 @@ class _Continuation:
         asked = msgspec.structs.replace(
             reading.request, tools=history.tools, messages=(*reading.system, PLACEHOLDER, *messages)
         )
-        check_rules(asked, self._dialect.request_rules)
+        check_rules(asked, self._dialect.request_rules, only_messages=True)
         chosen = self._target.choose(asked)
         fitted = fit_continued(chosen.request, self._front, self._facts, losses)
         count = self._find_placeholder(fitted.messages)

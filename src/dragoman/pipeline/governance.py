@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from dragoman.fit import fit
+from dragoman.fit.front import FittedFront, fit_with_front
 from dragoman.governance.harvest import RequestText
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import OFF, Governance
@@ -143,10 +143,15 @@ def find_governed_target(
     return GovernedTarget(governance=governance, facts=facts)
 
 
-def govern_request(request: Request, target: GovernedTarget, losses: Losses) -> GovernedRequest:
-    """Apply the governance of `target` to a request, and fit it. Returns what governing the reply needs."""
+def govern_request(
+    request: Request, target: GovernedTarget, losses: Losses, front: FittedFront | None = None
+) -> GovernedRequest:
+    """Apply the governance of `target` to a request, and fit it. Returns what governing the reply needs.
+
+    `front`: that of the request, if it is known.
+    """
     chosen = target.choose(request)
-    fitted = fit(chosen.request, target.facts, losses)
+    fitted = fit_with_front(chosen.request, front, target.facts, losses)
     tools = find_declared_tools(fitted)
     return GovernedRequest(
         target=target,

@@ -14,7 +14,7 @@ from dragoman.dialects.forwarding import Members
 from dragoman.dialects.interfaces import ClientContext, Tokenizer
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
-from dragoman.fit import fit
+from dragoman.fit.front import fit_with_front
 from dragoman.fit.generation import has_limit_field
 from dragoman.fit.seals import hash_seal, list_seals, mark_refused_seals
 from dragoman.governance.interventions import Intervention, Report
@@ -241,10 +241,11 @@ class RequestPlan:
         profile = provider.build_profile(model, only_stated=can_forward and model == self.model)
         facts = build_target_facts(profile, self.metadata.dialect)
         losses = Losses(self.read_losses)
-        fitted = fit(self._edit(refused_seals, edit), facts, losses)
+        front = reuse.fit_front(self.request) if reuse else None
+        fitted = fit_with_front(self._edit(refused_seals, edit), front, facts, losses)
         body, lane, lost = self._encode(fitted, facts, losses, can_forward=can_forward, strict=strict)
         if reuse is not None:
-            reuse.learn(self.request, fitted, lost)
+            reuse.learn(self.request, fitted, lost, front)
         return TargetRequest(self, provider, model, body, lane, facts=facts, losses=lost)
 
     def _find_reuse(
@@ -311,13 +312,14 @@ class RequestPlan:
         """Build a request under governance. Its reply is translated even if the request is forwarded."""
         losses = Losses(self.read_losses)
         target = find_governed_target(governance, provider.build_profile(model), self.metadata.dialect)
-        governed = govern_request(request, target, losses)
+        front = self._reuse.fit_front(request) if self._reuse else None
+        governed = govern_request(request, target, losses, front)
         for intervention in governed.interventions:
             report(intervention)
         facts = target.facts
         body, _, lost = self._encode(governed.sent, facts, losses, can_forward=can_forward, strict=strict)
         if self._reuse is not None:
-            self._reuse.learn(request, governed.find_fitted(), lost)
+            self._reuse.learn(request, governed.find_fitted(), lost, front)
         return TargetRequest(
             self,
             provider,

@@ -60,11 +60,6 @@ class RememberedHistories:
         latest = self._latest.get(key)
         return self.find(latest) if latest else None
 
-    @property
-    def has_marks(self) -> bool:
-        """Whether the body of any conversation is known: then rules ask about bodies."""
-        return bool(self._marks)
-
     def find_marked(self, mark: Hashable) -> ReadHistory | None:
         """The history of the last conversation with this mark (`keep`) whose body is known."""
         key = self._marks.get(mark)

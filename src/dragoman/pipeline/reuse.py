@@ -8,13 +8,19 @@ import msgspec
 
 from dragoman.dialects.forwarding import Members, split_members
 from dragoman.dialects.registry import dialect_named
+from dragoman.fit.front import FittedFront
 from dragoman.governance.interventions import Report
 from dragoman.governance.settings import Governance
 from dragoman.hub.blocks import ToolDeclarations
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request, find_block_kinds
 from dragoman.pipeline.bodies import MAX_BODY, read_object
-from dragoman.pipeline.continued import begin_history, continue_history, find_tools_form
+from dragoman.pipeline.continued import (
+    begin_history,
+    continue_history,
+    find_tools_form,
+    fit_coverable_front,
+)
 from dragoman.pipeline.governance import GovernedTarget, find_governed_target, govern_request
 from dragoman.pipeline.history import ReadHistory, TranslatedHistory
 from dragoman.pipeline.reading import (
@@ -125,12 +131,19 @@ class HistoryReuse:
             plan.keep_sample(find_tools_form(facts), continued.sample)
         return target_request
 
-    def learn(self, request: Request, fitted: Request, losses: Sequence[Loss]) -> None:
+    def fit_front(self, request: Request) -> FittedFront | None:
+        """The front of a request that is translated as a whole, for its fit and for `learn`."""
+        return fit_coverable_front(request, self._target)
+
+    def learn(
+        self, request: Request, fitted: Request, losses: Sequence[Loss], front: FittedFront | None
+    ) -> None:
         """Note what to remember of a request that was translated as a whole."""
-        asked = self._conversation
-        begun = begin_history(
-            asked.split, asked.source, self._target, request, fitted, losses, with_texts=asked.is_asked
-        )
+        if front is None:
+            return
+        asked, target = self._conversation, self._target
+        begin = partial(begin_history, asked.split, asked.source, target, request, fitted, front)
+        begun = begin(losses, with_texts=asked.is_asked)
         _keep_samples(begun, request, asked.samples)
         self._learned = begun and asked.know(begun)
 
@@ -265,6 +278,7 @@ class BodyParts:
         self._metadata = metadata
         self._is_split = self._is_open = False
         self._members: Members | None = None
+        self._mark: Hashable = None
         #: What is remembered of the body that this one continues, and its parts.
         self._known: ReadHistory | None = None
         self._is_same = False
@@ -281,9 +295,11 @@ class BodyParts:
         return self._members
 
     def _recognise(self, histories: OwnHistories) -> bool:
-        """Whether the body continues one that is remembered for rules."""
-        remembered = histories.remembered
-        known = remembered.find_marked(self._build_mark(histories)) if remembered.has_marks else None
+        """Whether the body continues one that is remembered."""
+        if len(self._body) < MIN_BODY:
+            return False
+        self._mark = self._build_mark(histories)
+        known = histories.remembered.find_marked(self._mark)
         found = known.body.recognise(self._body) if known and known.body else None
         if found is not None:
             self._known, self._members, self._split = known, found.members, found.split
@@ -311,7 +327,7 @@ class BodyParts:
         source = RequestSource(url.dialect, url.model, url.stream)
         split = self._split or split_body(members, dialect_named(url.dialect).history)
         if split is not None and split.items:
-            mark = self._build_mark(histories)
+            mark = self._build_mark(histories) if self._mark is None else self._mark
             open_it = partial(OpenConversation, histories, self._body, members, split, source)
             self.conversation = open_it(mark, self._known, is_same=self._is_same)
         return self.conversation

@@ -19,7 +19,7 @@ def _find_missing_parts(request: Request) -> str:
 
 
 REQUEST_RULES: tuple[RequestRule, ...] = (
-    RequestRule(_find_empty_contents, "expected at least one content, got an empty array"),
-    RequestRule(_find_missing_parts, "expected at least one part, got nothing"),
+    RequestRule(_find_empty_contents, "expected at least one content, got an empty array", for_messages=True),
+    RequestRule(_find_missing_parts, "expected at least one part, got nothing", for_messages=True),
     RequestRule(find_undeclared_choice, UNDECLARED_CHOICE),
 )
