@@ -83,7 +83,7 @@ TargetToolName = tuple[str, str]
 class NameMap:
     """The tool names of one request at one target; `client_names` leads back to the client's."""
 
-    __slots__ = ("_namespaces", "_target_names", "client_names", "has_changes")
+    __slots__ = ("_namespaces", "_target_names", "client_names", "has_changes", "restored_names")
 
     def __init__(
         self,
@@ -98,11 +98,8 @@ class NameMap:
         self.has_changes = any(
             (tool.namespace, tool.name) != name for name, tool in self.client_names.items()
         )
-
-    @property
-    def restored_names(self) -> dict[TargetToolName, ClientToolName]:
-        """The tools that the client knows by another name or kind than the target."""
-        return {
+        #: The tools that the client knows by another name or kind than the target.
+        self.restored_names = {
             name: tool
             for name, tool in self.client_names.items()
             if name != (tool.namespace, tool.name) or tool.kind != "function"

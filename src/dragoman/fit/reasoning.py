@@ -246,7 +246,8 @@ def _fit_budget_below_cap(request: Request, target: TargetFacts, losses: Losses)
     if budget < least:
         budget = least
         losses.add(request.path_of("max_tokens"), "raised to leave room for reasoning")
-        request = replace(request, max_tokens=cap + least)
+        # Some clients send -1 for no cap.
+        request = replace(request, max_tokens=max(cap, 1) + least)
     else:
         losses.add(request.path_of("reasoning"), "the reasoning budget was cut to fit below the token cap")
     return replace(request, reasoning=replace(wanted, budget=budget))

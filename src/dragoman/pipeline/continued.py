@@ -155,18 +155,22 @@ def continue_history(
     known: AbridgedRequest | None,
     *,
     with_texts: bool,
+    is_recognised: bool,
 ) -> ContinuedTranslation | None:
     """Translate a request with the remembered turns that it begins with; None if that is not possible.
 
     `refit` fits the whole request. It is called only if the model must be asked again within one reply.
-    `known`: what rules have read of the request, with this history or another one.
+    `known`: what rules have read of the request, with this history or another one. `is_recognised`: the
+    request begins with all items of the history.
     """
     if history.facts != target.facts:
         return None
     try:
         reading = known.reading if known and known.history is history else None
         if reading is None:
-            section = find_section(history.end, split.items) if history.values == split.values else None
+            section = None
+            if history.values == split.values:
+                section = history.end if is_recognised else find_section(history.end, split.items)
             reading = read_continued(history, section, split, source) if section else None
         if reading is None or (with_texts and reading.section.kept is None):
             return None

@@ -6,6 +6,7 @@ again with every request, so a `TranslatedHistory` has the translation of all bu
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Self, TypeVar
 
@@ -26,6 +27,10 @@ from dragoman.tokens.tokenizers import ToolsForm
 #: the last one. A target with cache marks has them on the last two messages of the user.
 OPEN_TURNS = 1
 OPEN_MARKED_TURNS = 2
+
+
+#: Longer paths contain names that clients choose.
+LONGEST_KEPT_PATH = 64
 
 
 class ReadSection(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -141,10 +146,8 @@ class ItemPaths:
 
     def find_index(self, path: str) -> int:
         """The index of the item that a path leads to or into; -1 for other paths."""
-        if not path.startswith(self._prefix):
-            return -1
-        number = path[len(self._prefix) :].partition("]")[0]
-        return int(number) if number.isdecimal() else -1
+        find = _find_index if len(path) <= LONGEST_KEPT_PATH else _find_index.__wrapped__
+        return find(self._prefix, path)
 
     def find_open_turn(self, messages: Sequence[Message], facts: TargetFacts) -> int:
         """The index of the first item that must stay open; 0 if all must.
@@ -174,6 +177,15 @@ class ItemPaths:
         """The position of the first message that comes from this item or a later one."""
         positions = (at for at, message in enumerate(messages) if self.find_index(message.at) >= index)
         return next(positions, len(messages))
+
+
+# Paths of messages come again with every request of a conversation, and with other conversations.
+@lru_cache(maxsize=8192)
+def _find_index(prefix: str, path: str) -> int:
+    if not path.startswith(prefix):
+        return -1
+    number = path[len(prefix) :].partition("]")[0]
+    return int(number) if number.isdecimal() else -1
 
 
 def list_answers(messages: Sequence[Message]) -> list[int]:

@@ -98,6 +98,7 @@ class HistoryReuse:
             refit,
             conversation.abridged,
             with_texts=conversation.is_asked,
+            is_recognised=conversation.is_recognised_by(history),
         )
         if continued is None:
             return None
@@ -260,6 +261,10 @@ class OpenConversation:
         known = self._known.body if self._known else None
         body = known and known.extend(self.split.items[: history.end.count])
         return msgspec.structs.replace(history, body=body)
+
+    def is_recognised_by(self, history: ReadHistory) -> bool:
+        """Whether the body begins with all items of a history, because it was recognised by it."""
+        return history is self._known
 
     def _find_body(self, history: ReadHistory) -> KnownBody | None:
         """What is known of the bodies of a history, if this request has the same members.
