@@ -22,6 +22,8 @@ DELTAS = st.one_of(
     st.builds(lambda text: {"content": text}, TEXTS),
     st.builds(lambda text: {"reasoning_content": text}, TEXTS),
     st.builds(lambda text: {"content": text, "reasoning": text}, TEXTS),
+    st.builds(lambda text: {"content": "", "reasoning_content": text}, TEXTS),
+    st.builds(lambda text: {"content": text, "reasoning_content": ""}, TEXTS),
     st.builds(lambda index, text: {"tool_calls": [call(index, arguments=text)]}, st.integers(0, 1), TEXTS),
 )
 CHUNKS = st.one_of(
@@ -31,6 +33,11 @@ CHUNKS = st.one_of(
 START = (
     chunk({"role": "assistant", "content": "Well"}),
     calls(call(0, id="c0", name="ls"), call(1, id="c1", name="cat")),
+)
+#: A reply without an answer fails, so a template must not hide the first text behind thoughts.
+THOUGHTS = (
+    chunk({"role": "assistant", "reasoning_content": "Hm"}),
+    chunk({"content": "", "reasoning_content": "so"}),
 )
 USAGE = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}
 LAST = (finish("stop"), b"data: " + msgspec.json.encode(USAGE) + b"\n\n", DONE)
@@ -59,6 +66,7 @@ def forward(reply: ForwardedReply, pieces: list[bytes]) -> tuple[bytes, object, 
 
 
 @given(
+    start=st.sampled_from([START, THOUGHTS, THOUGHTS[:1]]),
     runs=st.lists(CHUNKS, max_size=6),
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=5),
     cut=st.integers(0, 300),
@@ -66,9 +74,14 @@ def forward(reply: ForwardedReply, pieces: list[bytes]) -> tuple[bytes, object, 
     hides_usage=st.booleans(),
 )
 def test_a_template_changes_nothing(
-    runs: list[list[bytes]], sizes: list[int], cut: int, is_renamed: bool, hides_usage: bool
+    start: tuple[bytes, ...],
+    runs: list[list[bytes]],
+    sizes: list[int],
+    cut: int,
+    is_renamed: bool,
+    hides_usage: bool,
 ) -> None:
-    events = [*START, *[event for run in runs for event in run], *LAST]
+    events = [*start, *[event for run in runs for event in run], *LAST]
     pieces: list[bytes] = []
     at = 0
     while at < len(events):
@@ -82,6 +95,21 @@ def test_a_template_changes_nothing(
         plain = forward(build(is_renamed=is_renamed, hides_usage=hides_usage), pieces)
     fast = forward(build(is_renamed=is_renamed, hides_usage=hides_usage), pieces)
     assert fast == plain
+
+
+def test_thoughts_before_the_answer_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    reply = build(is_renamed=True, hides_usage=True)
+    for event in THOUGHTS:
+        reply.feed(event)
+    searched: list[bytes] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(reply, "_read", searched.append)
+        for text in ("a", "b"):
+            reply.feed(chunk({"content": "", "reasoning_content": text}))
+        assert searched == []
+    for event in (chunk({"content": "Well"}), *LAST):
+        reply.feed(event)
+    assert reply.tally.failure is None
 
 
 def test_deltas_after_the_first_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:

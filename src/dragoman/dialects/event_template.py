@@ -5,7 +5,7 @@ has the same meaning with another text, so it needs neither a decoder nor a sear
 servers that also number or pad their events.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from itertools import islice
 from typing import NamedTuple
@@ -55,9 +55,9 @@ class EventTemplate:
 
     def read_events(self, data: bytes, start: int) -> tuple[int, list[str]]:
         """The size and the texts of the events that fit, from `start` on, which is between two events."""
-        raws = self.cut_events(data, start)
+        size, raws = self.cut_events(data, start)
         texts = read_texts(raws) if raws else None
-        return (0, []) if texts is None else (len(self.join_events(raws)), texts)
+        return (0, []) if texts is None else (size, texts)
 
     def read_frames(self, frames: Sequence[Frame], start: int) -> list[str]:
         """The texts of the frames that fit, from the one at `start` on."""
@@ -65,21 +65,28 @@ class EventTemplate:
         raws = [line[self._text_of_line] for line in lines]
         return (read_texts(raws) or read_texts(raws[:1]) or []) if raws else []
 
-    def cut_events(self, data: bytes, start: int = 0) -> list[bytes]:
-        """The texts of the events that fit, from `start` on, in their JSON form and without quotes.
+    def cut_events(self, data: bytes, start: int = 0) -> tuple[int, list[bytes]]:
+        """The size of the events that fit, from `start` on, and their texts in JSON form without quotes.
 
-        `start` is between two events. `read_texts` shows whether they are JSON texts.
+        `start` is between two events. `are_texts` shows whether they are JSON texts.
         """
         if not data.startswith(self.start, start):
-            return []
+            return 0, []
         lines = self._split_lines(data, start)[self._size - 2 :: self._size]
         raws = [line[self._text_of_line] for line in lines]
-        if not data.startswith(self.join_events(raws), start):
-            # Not all events fit.
-            raws = raws[: count_fitting(lines, self._begin, self.end[:-1])]
-            if not data.startswith(self.join_events(raws), start):
-                return []
-        return raws
+        joined = self.join_events(raws)
+        if data.startswith(joined, start):
+            return len(joined), raws
+        # Not all fit. Find the first that does not: `at` is behind `count` that fit, `left` do not all fit.
+        at, count, left = start, 0, len(raws)
+        while left > 1:
+            half = left // 2
+            joined = self.join_events(raws[count : count + half])
+            if data.startswith(joined, at):
+                at, count, left = at + len(joined), count + half, left - half
+            else:
+                left = half
+        return at - start, raws[:count]
 
     def join_events(self, raws: list[bytes], start: bytes = b"") -> bytes:
         """The events with these texts. `start`: what stands before the texts, if it is not the template's."""
@@ -214,15 +221,14 @@ def _are_empty(values: Sequence[bytes]) -> bool:
     return not any(values)
 
 
-def count_fitting(lines: Iterable[bytes], start: bytes, end: bytes) -> int:
-    """How many of the lines begin and end so, from the first on."""
-    least = len(start) + len(end)
-    count = 0
-    for line in lines:
-        if not line.startswith(start) or not line.endswith(end) or len(line) < least:
-            break
-        count += 1
-    return count
+def are_texts(raws: Sequence[bytes]) -> bool:
+    """Whether all are texts in their JSON form, without quotes."""
+    try:
+        # No escape ends with a comma, so it cannot complete a text that ends inside an escape.
+        _decode_text(b'"' + b",".join(raws) + b'"')
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
 
 
 def read_texts(raws: Sequence[bytes]) -> list[str] | None:

@@ -121,7 +121,10 @@ class Forwarding:
         return False
 
     def find_template(self, event: bytes) -> EventTemplate | None:
-        """The template of a run's event, so that later events like it need no search; None if it has none."""
+        """The template of a run's event around its longest text, so that later events need no search.
+
+        None if it has no text. The events of a template answer if this one does.
+        """
         return None
 
     def drop_deltas(self, events: bytes) -> bytes:

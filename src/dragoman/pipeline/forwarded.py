@@ -11,7 +11,7 @@ Responses in its own `forwarded_ending.py`.
 from collections.abc import Iterable
 
 from dragoman.dialects.dialect import Dialect
-from dragoman.dialects.event_template import EventTemplate, read_texts
+from dragoman.dialects.event_template import EventTemplate, are_texts
 from dragoman.dialects.forwarding import SLICE
 from dragoman.dialects.interfaces import StreamReader
 from dragoman.dialects.reply_patch import ReplyPatch
@@ -35,6 +35,8 @@ _BLANKS = b" \t\r\n\xef\xbb\xbf"
 
 #: How often a template is learned per reply. A reply whose events differ elsewhere gains nothing from more.
 MOST_TRIES = 12
+#: So many events in one read that fit a template allow others to be learned.
+LONG_RUN = 8
 
 #: How an event ends, with each of the line ends that servers use.
 _EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
@@ -92,29 +94,17 @@ class ForwardedReply:
 
     def feed(self, data: bytes) -> RawEvents:
         template = self._template
-        if template is None or self._begun:
+        if template is None or self._begun or template.read_event(data) is None:
             return self._feed(data)
-        if template.read_event(data) is not None:
-            # The most frequent read by far.
-            return RawEvents(self._start + data[len(template.start) :] if self._patch else data)
-        raws = template.cut_events(data)
-        if not raws or read_texts(raws) is None:
-            return self._feed(data)
-        rest = data[len(template.join_events(raws)) :]
-        deltas = template.join_events(raws, self._start)
-        if not rest:
-            return RawEvents(deltas)
-        others = self._feed(rest)
-        return RawEvents(deltas + others.data, others.added)
+        # The most frequent read by far.
+        return RawEvents(self._start + data[len(template.start) :] if self._patch else data)
 
     def _feed(self, data: bytes) -> RawEvents:
         if not self._is_stream(data):
             return self._hold_whole(data)
         was_ended = self.is_ended
         events = data if data[-2:] == b"\n\n" and not self._begun else self._take_whole_events(data)
-        if events:
-            self._read(events)
-        events = self._select(events)
+        events = self._pass(events)
         mark = self._ending.last_mark
         if mark and events and events.find(mark) >= 0:
             self._last = events
@@ -122,6 +112,69 @@ class ForwardedReply:
         if isinstance(ending, ReplyFailed):
             return RawEvents(events, self._complete_failure(ending, events, was_ended=was_ended))
         return RawEvents(events)
+
+    def _pass(self, events: bytes) -> bytes:
+        """Read whole events, and return them as the client gets them.
+
+        Runs of deltas that fit a template are not read. The templates are learned from deltas on the way.
+        """
+        passed: list[bytes] = []
+        at = 0
+        while self._tries and at < len(events):
+            size = self._pass_run(events, at, passed)
+            if not size:
+                first = events[at : events.find(b"\n\n", at) + 2]
+                if self._is_unread(first):
+                    size = self._pass_run(events, at, passed) if self._learn(first) else 0
+                elif first and not (self.tally.has_content and self._reader.has_answer):
+                    self._read(first)
+                else:
+                    break
+                if not size:
+                    size = len(first)
+                    passed.append(self._select(first))
+            at += size
+        rest = events[at:]
+        if rest:
+            self._read(rest)
+            passed.append(self._select(rest))
+        return b"".join(passed)
+
+    def _pass_run(self, events: bytes, at: int, passed: list[bytes]) -> int:
+        """Pass the events from `at` on that fit the template. Returns their size in bytes."""
+        template = self._template
+        if template is None:
+            return 0
+        size, raws = template.cut_events(events, at)
+        if not raws or not are_texts(raws):
+            return 0
+        if len(raws) >= LONG_RUN:
+            # A template that fits is worth its cost, so others may be learned after it.
+            self._tries = MOST_TRIES
+        passed.append(template.join_events(raws, self._start) if self._patch else events[at : at + size])
+        return size
+
+    def _is_unread(self, event: bytes) -> bool:
+        """Whether an event is a delta that changes nothing of the tally, whatever its text is."""
+        forwarding = self._forwarding
+        return (
+            self.tally.has_content
+            and forwarding.is_delta_run(event)
+            and (self._reader.has_answer or not forwarding.may_answer(event))
+        )
+
+    def _learn(self, event: bytes) -> bool:
+        """Learn the template of a delta. Returns whether it has one."""
+        self._tries -= 1
+        template = self._forwarding.find_template(event)
+        if template is None:
+            return False
+        rest = event[len(template.start) :]
+        changed = self._select(event)
+        if not changed.endswith(rest):
+            return False
+        self._template, self._start = template, changed[: len(changed) - len(rest)]
+        return True
 
     def _read(self, events: bytes) -> None:
         """Add events to the tally. Runs of deltas that change no ending are not read.
@@ -132,7 +185,7 @@ class ForwardedReply:
         """
         forwarding, has_content = self._forwarding, self.tally.has_content
         if has_content and self._reader.has_answer:
-            return self._read_whole_events(self._drop_deltas(events))
+            return self._read_whole_events(forwarding.drop_deltas(events))
         if has_content and forwarding.is_delta_run(events) and not forwarding.may_answer(events):
             return None
         size = len(events)
@@ -141,34 +194,6 @@ class ForwardedReply:
             self._read(events[:middle])
             return self._read(events[middle:])
         return self._read_whole_events(events)
-
-    def _drop_deltas(self, events: bytes) -> bytes:
-        """These events without deltas. Learns the templates of deltas, which save the search for others."""
-        forwarding = self._forwarding
-        while self._tries:
-            first = events[: events.find(b"\n\n") + 2]
-            if not first or not forwarding.is_delta_run(first):
-                break
-            self._learn(first)
-            template = self._template
-            raws = template.cut_events(events) if template else []
-            if template is None or not raws or read_texts(raws) is None:
-                break
-            events = events[len(template.join_events(raws)) :]
-            if not events:
-                return events
-        return forwarding.drop_deltas(events)
-
-    def _learn(self, event: bytes) -> None:
-        """Learn the template of a delta."""
-        self._tries -= 1
-        template = self._forwarding.find_template(event)
-        if template is None:
-            return
-        rest = event[len(template.start) :]
-        changed = self._select(event)
-        if changed.endswith(rest):
-            self._template, self._start = template, changed[: len(changed) - len(rest)]
 
     def _read_whole_events(self, events: bytes) -> None:
         if events:

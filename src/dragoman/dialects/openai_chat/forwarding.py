@@ -64,7 +64,7 @@ class ChatForwarding(Forwarding):
     def find_template(self, event: bytes) -> EventTemplate | None:
         texts = _TEXT.finditer(event)
         longest = max(texts, key=lambda found: len(found[1]), default=None)
-        if longest is None or event[:6] != b"data: " or event[-2:] != b"\n\n":
+        if longest is None or not longest[1] or event[:6] != b"data: " or event[-2:] != b"\n\n":
             return None
         return EventTemplate(event[6 : longest.start(1)], event[longest.end(1) : -2])
 

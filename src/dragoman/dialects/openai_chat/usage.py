@@ -10,7 +10,7 @@ import msgspec
 
 from dragoman.dialects.forwarding import replace_members
 from dragoman.hub.usage import Usage
-from dragoman.wire.sse import SseReader, write_frame
+from dragoman.wire.sse import Frame, SseReader
 
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -126,16 +126,27 @@ def request_usage(body: bytes) -> bytes:
 
 
 def hide_usage(events: bytes) -> bytes:
-    """The events without the chunks that report only the usage."""
-    if events.find(b'"usage":{') < 0 and events.find(b'"usage": {') < 0:
+    """The events without the chunks that report only the usage. The bytes of all others stay the same."""
+    if not _has_usage(events):
         return events
-    frames = SseReader().feed(events)
-    return b"".join([write_frame(frame.data) for frame in frames if not _is_only_usage(frame.data)])
+    if b"\r" in events:
+        events = events.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    *whole, rest = events.split(b"\n\n")
+    return b"".join([event + b"\n\n" for event in whole if not _reports_only_usage(event)]) + rest
 
 
-def _is_only_usage(data: bytes) -> bool:
+def _has_usage(events: bytes) -> bool:
+    return events.find(b'"usage":{') >= 0 or events.find(b'"usage": {') >= 0
+
+
+def _reports_only_usage(event: bytes) -> bool:
+    frames = SseReader().feed(event + b"\n\n") if _has_usage(event) else []
+    return bool(frames) and all(map(_is_only_usage, frames))
+
+
+def _is_only_usage(frame: Frame) -> bool:
     try:
-        chunk = _read_chunk(data)
+        chunk = _read_chunk(frame.data)
     except (msgspec.DecodeError, RecursionError):
         return False
     return chunk.usage is not None and not chunk.choices
