@@ -51,6 +51,7 @@ Modules
 - `plan`, `target_request`, `reply`, `forwarded`: the objects above.
 - `governance`, `rounds`: the request under governance, and the rounds of a governed reply.
 - `reuse`, `remembered`, `continued`, `front`, `history`: translated history of earlier requests.
+- `beginning`: the first requests of a conversation, which share the front of another one.
 - `split_body`: a body cut without decoding it, and the body that continues a known one.
 - `reading`, `kept_texts`: the new messages of such a request, and what rules need of the others.
 - `target_provider`: the interface of a provider. `search`: requests for a web search alone.

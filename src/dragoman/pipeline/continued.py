@@ -5,7 +5,7 @@ for them. Then their JSON is put in its place. The result equals that of a whole
 
 - the translation of a past turn does not depend on what follows it: a longer conversation begins with the
   bytes of a shorter one. The last turns, which this does not hold for, are never remembered;
-- the translation of the turns behind the remembered ones does not depend on them. `_Continuation` checks what
+- the translation of the turns behind the remembered ones does not depend on them. `Continuation` checks what
   could connect them: ids, tools that only the history names, cache marks.
 
 If one of these checks fails, the request is translated as a whole. Everything here is pure.
@@ -18,7 +18,7 @@ import msgspec
 
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
-from dragoman.fit.front import FittedFront, can_continue, fit_continued, fit_front
+from dragoman.fit.front import FittedFront, fit_continued
 from dragoman.fit.names import NameMap
 from dragoman.governance.harvest import RequestText
 from dragoman.governance.settings import OFF
@@ -31,7 +31,6 @@ from dragoman.hub.request import Message, Request
 from dragoman.pipeline.front import OVERHEAD, PLACEHOLDER, Front, FrontWriter
 from dragoman.pipeline.governance import GovernedRequest, GovernedTarget, list_interventions
 from dragoman.pipeline.history import (
-    ConversationMemo,
     HistorySection,
     ItemPaths,
     TranslatedHistory,
@@ -61,6 +60,8 @@ from dragoman.tokens.request import (
 from dragoman.tokens.tokenizers import OVERHEADS, ToolsForm, find_tokenizer
 from dragoman.wire.fields import encode
 
+replace = msgspec.structs.replace
+
 
 class ContinuedTranslation(msgspec.Struct, frozen=True, kw_only=True):
     """A request that was translated with remembered turns."""
@@ -71,8 +72,8 @@ class ContinuedTranslation(msgspec.Struct, frozen=True, kw_only=True):
     outline: Request
     #: The sample of the prompt for token estimates; None if it must be taken from the whole request.
     sample: PromptSample | None
-    #: What the next request can reuse.
-    history: TranslatedHistory
+    #: What the next request can reuse; None: there is no past turn yet.
+    history: TranslatedHistory | None
     #: The tools' names: those of the front, because the conversation names no other tool.
     names: NameMap
     #: What governance needs for the reply, if the request is governed.
@@ -82,68 +83,6 @@ class ContinuedTranslation(msgspec.Struct, frozen=True, kw_only=True):
 def find_tools_form(facts: TargetFacts) -> ToolsForm:
     """The form in which the target's model sees tools."""
     return OVERHEADS[find_tokenizer(facts.model, facts.dialect)].tools_as
-
-
-def begin_history(
-    split: SplitBody,
-    source: RequestSource,
-    target: GovernedTarget,
-    request: Request,
-    fitted: Request,
-    front: FittedFront,
-    losses: Sequence[Loss],
-    *,
-    with_texts: bool,
-) -> TranslatedHistory | None:
-    """What to remember of a request that was translated as a whole; None if it has nothing to remember.
-
-    `request` and `fitted` are the whole request before and after `fit`, `losses` those of its translation,
-    and `front` what `fit_coverable_front` returned. `with_texts`: rules need `KeptTexts`.
-    """
-    facts = target.facts
-    paths = ItemPaths(dialect_named(source.dialect).history.conversation)
-    index = paths.find_open_turn(request.messages, facts)
-    # Of too many losses some are missing: those of the history could be among them.
-    if index == 0 or len(losses) >= Losses.LIMIT:
-        return None
-    items = request.messages[paths.find_message(request.messages, 0) :]
-    if _has_opaque(items) or not _can_describe(fitted, target):
-        return None
-    sent = target.apply_contract(fitted)
-    count = count_leading_messages(sent.messages)
-    leading = items[: count_leading_messages(items)]
-    if paths.find_message(sent.messages[:count], len(leading)) < count:
-        # An instruction of the conversation became a leading one: all messages before it were removed.
-        return None
-    begun = _Continuation(split, source, target, front, KeptTexts() if with_texts else None)
-    fitted_messages = fitted.messages[count_leading_messages(fitted.messages) :]
-    section = begun.remember(index, items, fitted_messages, sent, sent.messages[count:], losses)
-    if section is None:
-        return None
-    written = FrontWriter(facts).build(request, front, sent, count, find_tools_form(facts))
-    if written is None:
-        return None
-    return TranslatedHistory(
-        facts=facts,
-        values=split.values,
-        tools=request.tools,
-        has_deferred_tools=any(tool.deferred for tool in request.tools),
-        front=written,
-        leading=leading,
-        end=section,
-        memo=ConversationMemo(),
-    )
-
-
-def fit_coverable_front(request: Request, target: GovernedTarget) -> FittedFront | None:
-    """The front of a whole request; None if its conversation changes the front."""
-    front = fit_front(target.choose(request).request, target.facts)
-    return front if can_continue(front, target.facts) and front.covers(request.messages) else None
-
-
-def _can_describe(fitted: Request, target: GovernedTarget) -> bool:
-    """Whether a text contract changes the request, whether or not its history has calls."""
-    return not target.governance.contract or any(tool.kind == "function" for tool in fitted.tools)
 
 
 def continue_history(
@@ -175,14 +114,17 @@ def continue_history(
         if reading is None or (with_texts and reading.section.kept is None):
             return None
         front, kept = history.front.fitted, reading.section.kept
-        return _Continuation(split, source, target, front, kept, reading).translate(history, reading, refit)
+        return Continuation(split, source, target, front, kept, reading).translate(history, reading, refit)
     except (DragomanError, RecursionError):
         # The whole translation finds the same fault, and names the first one.
         return None
 
 
-class _Continuation:
-    """The translation of the items behind a remembered section; `reading` is None at the beginning."""
+class Continuation:
+    """The translation of the items behind a remembered section, or of all items, without a placeholder.
+
+    `reading`: the items and the section before them. None: only `remember` is called, for a whole request.
+    """
 
     def __init__(
         self,
@@ -201,8 +143,9 @@ class _Continuation:
         self._paths = ItemPaths(self._dialect.history.conversation)
         self._front = front
         self._kept = kept
-        section = reading.section if reading else None
+        section = reading.section if reading and reading.section.count else None
         self._section = section if isinstance(section, HistorySection) else None
+        self._placeholder = (PLACEHOLDER,) if self._section else ()
         self._samples = reading.samples if reading else {}
         self._chain = self._section.list_chain() if self._section else []
         self._ids = frozenset[str]().union(*(each.ids for each in self._chain))
@@ -211,24 +154,24 @@ class _Continuation:
         self, history: TranslatedHistory, reading: ContinuedReading, refit: Callable[[], Request]
     ) -> ContinuedTranslation | None:
         losses, messages = Losses(reading.losses), reading.messages
-        if _has_opaque(messages) or not self._front.covers(messages):
+        if has_opaque(messages) or not self._front.covers(messages):
             return None
         if not self._ids.isdisjoint(list_ids(messages)):
             return None
-        asked = msgspec.structs.replace(
-            reading.request, tools=history.tools, messages=(*reading.system, PLACEHOLDER, *messages)
+        asked = replace(
+            reading.request, tools=history.tools, messages=(*reading.system, *self._placeholder, *messages)
         )
         check_rules(asked, self._dialect.request_rules, only_messages=True)
         chosen = self._target.choose(asked)
         fitted = fit_continued(chosen.request, self._front, self._facts, losses)
-        count = self._find_placeholder(fitted.messages)
-        if count < 0 or not self._ids.isdisjoint(list_ids(fitted.messages[count + 1 :])):
+        first = self._find_first(fitted.messages)
+        if first < 0 or not self._ids.isdisjoint(list_ids(fitted.messages[first:])):
             return None
-        written = self._write(history, asked, reading, fitted, count, losses)
+        written = self._write(history, asked, reading, fitted, fitted.messages[first:], losses)
         if written is None or self._target.is_idle:
             return written
         governed = self._govern(history, written.outline, asked, chosen, messages, fitted, refit)
-        return msgspec.structs.replace(written, governed=governed)
+        return replace(written, governed=governed)
 
     def _govern(
         self,
@@ -245,15 +188,10 @@ class _Continuation:
         added = strip_tools(request.tools[len(asked.tools) :])
         texts = None
         if self._target.governance.family != OFF:
-            items = tuple(item for section in self._chain for item in section.items)
-            members = zip(self._split.names, history.values, strict=True)
-            known = [(name, value) for name, value in members if name != TOOLS]
-            texts = RequestText(messages, partial(read_remembered, self._source, known, items))
+            texts = RequestText(messages, self._read_earlier(history) if self._chain else None)
         return GovernedRequest(
             target=self._target,
-            asked=msgspec.structs.replace(
-                outline, tools=(*outline.tools, *added), tool_choice=request.tool_choice
-            ),
+            asked=replace(outline, tools=(*outline.tools, *added), tool_choice=request.tool_choice),
             tools=tools,
             exit_name=chosen.exit_name,
             texts=texts,
@@ -261,14 +199,26 @@ class _Continuation:
             find_fitted=refit,
         )
 
-    def _find_placeholder(self, messages: Sequence[Message]) -> int:
-        """The position of the placeholder, behind the instructions and before an answer; -1: it changed."""
+    def _read_earlier(self, history: TranslatedHistory) -> Callable[[], Sequence[Message]]:
+        """Reads the remembered messages."""
+        items = tuple(item for section in self._chain for item in section.items)
+        members = zip(self._split.names, history.values, strict=True)
+        known = [(name, value) for name, value in members if name != TOOLS]
+        return partial(read_remembered, self._source, known, items)
+
+    def _find_first(self, messages: Sequence[Message]) -> int:
+        """The position of the first message behind the instructions and the placeholder; -1: that changed.
+
+        The placeholder stands before an answer.
+        """
         count = count_leading_messages(messages)
+        if not self._placeholder:
+            return count
         if count + 1 >= len(messages) or messages[count + 1].role != "assistant":
             return -1
         # A cache mark on the placeholder belongs on the last remembered message. Messages behind an answer
         # that was removed are merged with it.
-        return count if messages[count] == PLACEHOLDER else -1
+        return count + 1 if messages[count] == PLACEHOLDER else -1
 
     def _write(
         self,
@@ -276,23 +226,22 @@ class _Continuation:
         asked: Request,
         reading: ContinuedReading,
         fitted: Request,
-        count: int,
+        fitted_messages: Sequence[Message],
         losses: Losses,
     ) -> ContinuedTranslation | None:
+        """`fitted_messages`: those that `reading.messages` became."""
         messages = reading.messages
-        fitted_messages = fitted.messages[count + 1 :]
         sent = self._target.apply_contract(fitted)
-        leading = count_leading_messages(sent.messages)
-        rest = sent.messages[leading + 1 :]
-        front = FrontWriter(self._facts).update(history.front, asked, sent, leading)
+        count = count_leading_messages(sent.messages)
+        rest = sent.messages[count + len(self._placeholder) :]
+        front = FrontWriter(self._facts).update(history.front, asked, sent, count)
         if front is None:
             return None
         chain = list(self._chain)
-        index = self._paths.find_open_turn(messages, self._facts)
-        section = self.remember(index, messages, fitted_messages, sent, rest, losses) if index else None
+        section = self.remember(messages, fitted_messages, sent, losses)
         if section is not None:
             chain.append(section)
-            rest = rest[self._paths.find_message(rest, index) :]
+            rest = rest[self._paths.find_message(rest, section.count) :]
         written = [each.written for each in chain if each.written]
         last = self._encode_messages(sent, rest, losses)
         body = b"".join((front.head, b",".join([*written, last] if last else written), front.tail))
@@ -300,15 +249,18 @@ class _Continuation:
         for part in (front.losses, self._front.losses, *(each.losses for each in chain)):
             for loss in part:
                 all_losses.add(loss.path, loss.reason)
-        end = chain[-1]
         if len(all_losses) >= Losses.LIMIT:
             return None
+        next_history = None
+        if chain:
+            leading = history.leading if self._section else messages[: count_leading_messages(messages)]
+            next_history = replace(history, leading=leading, front=front, end=chain[-1])
         return ContinuedTranslation(
             body=body,
             losses=all_losses.as_tuple(),
             outline=self._outline(asked, front, messages),
-            sample=self._join_samples(history, front, end, reading),
-            history=msgspec.structs.replace(history, front=front, end=end),
+            sample=self._join_samples(history, front, chain[-1] if chain else None, reading),
+            history=next_history,
             names=self._front.names,
         )
 
@@ -319,18 +271,21 @@ class _Continuation:
 
     def remember(
         self,
-        index: int,
         messages: Sequence[Message],
         fitted_messages: Sequence[Message],
         sent: Request,
-        sent_messages: Sequence[Message],
         losses: Losses | Sequence[Loss],
     ) -> HistorySection | None:
-        """The turns before the item with this index; None if what follows could change them.
+        """The past turns of the messages; None if there is none, or if what follows could change them.
 
-        `messages` come from the items behind the section before, `fitted_messages` are those after `fit`, and
-        `sent_messages` those that are written.
+        `messages` come from the items behind the section before, `fitted_messages` are those after `fit`.
+        `sent` is the request that is written.
         """
+        index = self._paths.find_open_turn(messages, self._facts)
+        count = count_leading_messages(sent.messages)
+        if index == 0 or self._has_risen(sent.messages[:count], messages):
+            return None
+        sent_messages = sent.messages[count + len(self._placeholder) :]
         position = self._paths.find_message(messages, index)
         closed, answer = messages[:position], messages[position]
         cut = self._paths.find_message(sent_messages, index)
@@ -368,6 +323,12 @@ class _Continuation:
             kept=None if self._kept is None else self._kept.extend(conversation),
         )
 
+    def _has_risen(self, leading: Sequence[Message], messages: Sequence[Message]) -> bool:
+        """Whether an instruction of the conversation became a leading one: all before it were removed."""
+        if self._section is not None:
+            return False
+        return self._paths.find_message(leading, count_leading_messages(messages)) < len(leading)
+
     def _has_no_system_prompt(self, messages: Sequence[Message]) -> bool:
         """Whether no message is a system prompt, which may change: some targets get it as one of the user."""
         return all(not message.at or self._paths.find_index(message.at) >= 0 for message in messages)
@@ -377,7 +338,7 @@ class _Continuation:
         return replace_history(asked, front.outline_tools, (*calls, *outline_blocks(messages)))
 
     def _join_samples(
-        self, history: TranslatedHistory, front: Front, end: HistorySection, reading: ContinuedReading
+        self, history: TranslatedHistory, front: Front, end: HistorySection | None, reading: ContinuedReading
     ) -> PromptSample | None:
         """The token sample of the whole prompt, joined from remembered and new parts.
 
@@ -387,10 +348,16 @@ class _Continuation:
             return None
         new = reading.samples.get(len(reading.messages))
         if new is None:
-            following = reading.messages[self._paths.find_message(reading.messages, end.count) :]
-            new = end.sample + sample_messages(following, end.sample.length)
+            new = self._sample_new(reading.messages, end)
         sample = front.sample + front.system_sample + new
         return sample if sample.length > SMALL_PROMPT else None
+
+    def _sample_new(self, messages: Sequence[Message], end: HistorySection | None) -> PromptSample:
+        """The token sample of the conversation, of which the messages up to the last section are sampled."""
+        if end is None:
+            return sample_messages(messages[count_leading_messages(messages) :])
+        following = messages[self._paths.find_message(messages, end.count) :]
+        return end.sample + sample_messages(following, end.sample.length)
 
 
 def _split_ids(messages: Sequence[Message], cut: int) -> frozenset[str] | None:
@@ -404,7 +371,7 @@ def _is_cut_clean(messages: Sequence[Message], cut: int, answer: Message) -> boo
     return cut < len(messages) and messages[cut].at == answer.at
 
 
-def _has_opaque(messages: Iterable[Message]) -> bool:
+def has_opaque(messages: Iterable[Message]) -> bool:
     """Whether the messages have items that only their vendor knows.
 
     Such an item may change settings (`configuration_update` of OpenAI).

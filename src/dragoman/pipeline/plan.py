@@ -135,6 +135,11 @@ class RequestPlan:
         return self._request
 
     @property
+    def known_request(self) -> tuple[Request, Losses] | None:
+        """The request and the losses of reading it, if it was read."""
+        return None if self._request is None else (self._request, self.read_losses)
+
+    @property
     def abridged(self) -> AbridgedRequest | None:
         """The request without its remembered messages, for rules; None if it must be read as a whole."""
         conversation = self.parts.open_conversation(self.histories)
@@ -320,20 +325,8 @@ class RequestPlan:
         body, _, lost = self._encode(governed.sent, facts, losses, can_forward=can_forward, strict=strict)
         if self._reuse is not None:
             self._reuse.learn(request, governed.find_fitted(), lost, front)
-        return TargetRequest(
-            self,
-            provider,
-            model,
-            body,
-            "translate",
-            facts=facts,
-            losses=lost,
-            governed=governed,
-            report=report,
-            timer=timer,
-            tools=tools,
-            steps=steps,
-        )
+        build = partial(TargetRequest, self, provider, model, body, "translate", facts=facts, losses=lost)
+        return build(governed=governed, report=report, timer=timer, tools=tools, steps=steps)
 
     def _find_contained(self, refused: frozenset[str]) -> frozenset[str]:
         """The refused seals that the request contains. A request that cannot be read contains none."""

@@ -90,20 +90,36 @@ def read_continued(
 ) -> ContinuedReading | None:
     """Read what stands behind a remembered section; None if it does not begin with an answer.
 
-    `known`: the body is a next one of this. Then the members that nothing depends on are not read.
+    The section before the first item is empty. `known`: the body is a next one of this. Then the members that
+    nothing depends on are not read.
     """
     losses = Losses()
     members = split.members.items() if known is None else zip(split.names, split.values, strict=True)
     request = _read_items(source, members, split.items[section.count :], section.count, losses)
     first = ItemPaths(dialect_named(source.dialect).history.conversation).find_message(request.messages, 0)
     messages = request.messages[first:]
-    if not messages or messages[0].role != "assistant":
+    if not messages or (section.count and messages[0].role != "assistant"):
         return None
     return ContinuedReading(
         section=section,
         request=request,
         system=(*(known.system if known else request.messages[:first]), *history.leading),
         messages=messages,
+        losses=losses,
+        samples={},
+    )
+
+
+def divide_request(
+    request: Request, losses: Losses, section: ReadSection, source: RequestSource
+) -> ContinuedReading:
+    """The same for a request that was read as a whole. `losses` are those of reading it."""
+    first = ItemPaths(dialect_named(source.dialect).history.conversation).find_message(request.messages, 0)
+    return ContinuedReading(
+        section=section,
+        request=request,
+        system=request.messages[:first],
+        messages=request.messages[first:],
         losses=losses,
         samples={},
     )

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 
 import msgspec
 
-from dragoman.pipeline.history import ReadHistory
+from dragoman.pipeline.history import ReadHistory, TranslatedHistory
 
 #: Smaller requests are translated in less time than it takes to find them.
 MIN_BODY = 8 * 1024
@@ -47,6 +47,8 @@ class RememberedHistories:
         self._latest: dict[HistoryKey, HistoryKey] = {}
         #: The keys of the conversations whose body is known, by what finds it.
         self._marks: dict[Hashable, HistoryKey] = {}
+        #: The last key of the translated conversations with the same front, by what finds the front.
+        self._fronts: dict[HistoryKey, HistoryKey] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -65,6 +67,12 @@ class RememberedHistories:
         key = self._marks.get(mark)
         return self.find(key) if key else None
 
+    def find_front(self, key: HistoryKey) -> TranslatedHistory | None:
+        """The last conversation of the same caller and target whose members have the lengths of these."""
+        last = self._fronts.get(_remove_item(key))
+        found = self.find(last) if last else None
+        return found if isinstance(found, TranslatedHistory) else None
+
     def keep(self, key: HistoryKey, history: ReadHistory, mark: Hashable = None) -> None:
         """Remember the latest state of a conversation, and forget others if there are too many bytes.
 
@@ -79,6 +87,8 @@ class RememberedHistories:
             self._marks[mark] = key
         if history.end.kept is not None:
             self._latest[_replace_target(key)] = key
+        if isinstance(history, TranslatedHistory):
+            self._fronts[_remove_item(key)] = key
         if size > self.limit:
             self._forget(key)
         self._forget_surplus()
@@ -100,11 +110,19 @@ class RememberedHistories:
             del self._latest[conversation]
         if self._marks.get(mark) == key:
             del self._marks[mark]
+        front = _remove_item(key)
+        if self._fronts.get(front) == key:
+            del self._fronts[front]
 
 
 def _replace_target(key: HistoryKey) -> HistoryKey:
     """The key for any target."""
     return msgspec.structs.replace(key, target=None)
+
+
+def _remove_item(key: HistoryKey) -> HistoryKey:
+    """The key for any conversation."""
+    return msgspec.structs.replace(key, first_item=b"")
 
 
 class OwnHistories(msgspec.Struct, frozen=True):

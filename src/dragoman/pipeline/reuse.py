@@ -13,14 +13,10 @@ from dragoman.governance.interventions import Report
 from dragoman.governance.settings import Governance
 from dragoman.hub.blocks import ToolDeclarations
 from dragoman.hub.loss import Loss, Losses
-from dragoman.hub.request import Request, find_block_kinds
+from dragoman.hub.request import Message, Request, find_block_kinds
+from dragoman.pipeline.beginning import begin_history, begin_with_front, fit_coverable_front
 from dragoman.pipeline.bodies import MAX_BODY, read_object
-from dragoman.pipeline.continued import (
-    begin_history,
-    continue_history,
-    find_tools_form,
-    fit_coverable_front,
-)
+from dragoman.pipeline.continued import ContinuedTranslation, continue_history, find_tools_form
 from dragoman.pipeline.governance import GovernedTarget, find_governed_target, govern_request
 from dragoman.pipeline.history import ReadHistory, TranslatedHistory
 from dragoman.pipeline.reading import (
@@ -69,6 +65,8 @@ class HistoryReuse:
         )
         self._target = target
         self._learned: TranslatedHistory | None = None
+        #: The request is translated with the front of another conversation.
+        self._is_begun = False
 
     def build_target_request(
         self,
@@ -85,24 +83,10 @@ class HistoryReuse:
 
         The arguments are those of `RequestPlan.build_target_request`.
         """
-        history = self._remembered.find(self._key)
-        if not isinstance(history, TranslatedHistory):
-            return None
-        target, conversation = self._target, self._conversation
-        refit = partial(fit_whole, conversation.source, plan.body, target)
-        continued = continue_history(
-            history,
-            conversation.split,
-            conversation.source,
-            target,
-            refit,
-            conversation.abridged,
-            with_texts=conversation.is_asked,
-            is_recognised=conversation.is_recognised_by(history),
-        )
+        continued = self._continue(plan)
         if continued is None:
             return None
-        losses, facts, governed = Losses(continued.losses), target.facts, continued.governed
+        losses, facts, governed = Losses(continued.losses), self._target.facts, continued.governed
         target_request = TargetRequest(
             plan,
             provider,
@@ -119,11 +103,11 @@ class HistoryReuse:
         )
         if self._remembered.checks:
             build_whole = plan.copy().build_target_request
-            whole = build_whole(provider, model, governance=target.governance, steps=steps)
+            whole = build_whole(provider, model, governance=self._target.governance, steps=steps)
             plan.mismatch = target_request.compare(whole)
             if plan.mismatch:
                 return None
-        self._learned = conversation.know_next(continued.history)
+        self._learned = self._know_next(continued.history)
         for intervention in governed.interventions if governed else ():
             report(intervention)
         if strict:
@@ -131,6 +115,39 @@ class HistoryReuse:
         if continued.sample is not None:
             plan.keep_sample(find_tools_form(facts), continued.sample)
         return target_request
+
+    def _continue(self, plan: "RequestPlan") -> ContinuedTranslation | None:
+        """The translation with remembered turns, or at least with the front of another conversation."""
+        asked, target = self._conversation, self._target
+        refit = partial(fit_whole, asked.source, plan.body, target)
+        history = self._remembered.find(self._key)
+        if isinstance(history, TranslatedHistory):
+            continued = continue_history(
+                history,
+                asked.split,
+                asked.source,
+                target,
+                refit,
+                asked.abridged,
+                with_texts=asked.is_asked,
+                is_recognised=asked.is_recognised_by(history),
+            )
+            if continued is not None:
+                return continued
+        other = self._remembered.find_front(self._key)
+        if other is None:
+            return None
+        self._is_begun = True
+        begin = partial(begin_with_front, other, asked.split, asked.source, target, refit)
+        return begin(plan.known_request, with_texts=asked.is_asked)
+
+    def _know_next(self, history: TranslatedHistory | None) -> TranslatedHistory | None:
+        """What to remember of a request that `_continue` has translated."""
+        asked = self._conversation
+        if history is None or not self._is_begun:
+            return history and asked.know_next(history)
+        asked.keep_samples(history, history.front.system)
+        return asked.know(history)
 
     def fit_front(self, request: Request) -> FittedFront | None:
         """The front of a request that is translated as a whole, for its fit and for `learn`."""
@@ -145,25 +162,14 @@ class HistoryReuse:
         asked, target = self._conversation, self._target
         begin = partial(begin_history, asked.split, asked.source, target, request, fitted, front)
         begun = begin(losses, with_texts=asked.is_asked)
-        _keep_samples(begun, request, asked.samples)
-        self._learned = begun and asked.know(begun)
+        if begun is not None:
+            asked.keep_whole_samples(begun, request)
+            self._learned = asked.know(begun)
 
     def keep(self) -> None:
         """Remember it. Called on the event loop."""
         if self._learned is not None:
             self._remembered.keep(self._key, self._learned, self._conversation.mark)
-
-
-def _keep_samples(
-    history: ReadHistory | None, request: Request, samples: dict[ToolsForm, PromptSample]
-) -> None:
-    """Keep the samples that rules have taken of what stands before the conversation of a request.
-
-    They also have the tools that messages declare, which an undo can remove: then they are not kept.
-    """
-    if history is not None and samples and ToolDeclarations not in find_block_kinds(request.messages):
-        system = request.messages[: count_leading_messages(request.messages)]
-        history.memo.samples.update((form, (system, sample)) for form, sample in samples.items())
 
 
 def fit_whole(source: RequestSource, body: bytes, target: GovernedTarget) -> Request:
@@ -235,7 +241,8 @@ class OpenConversation:
             self._learned = learn(self.split, self.source, known)
         elif self.is_asked and request is not None:
             self._learned = begin_reading(self._body, self._members, self.split, self.source, request)
-            _keep_samples(self._learned, request, self.samples)
+            if self._learned is not None:
+                self.keep_whole_samples(self._learned, request)
 
     def keep(self) -> None:
         """Remember it. Called on the event loop."""
@@ -255,12 +262,29 @@ class OpenConversation:
         return msgspec.structs.replace(history, body=body)
 
     def know_next(self, history: TranslatedHistory) -> TranslatedHistory:
-        """The same for a history that was continued. A conversation that was not recognised never is."""
+        """The same for a history that was continued. A conversation that was not recognised never is.
+
+        Except for a short one, whose mark changes with the messages behind it.
+        """
         if history.body is None:
             return history
         known = self._known.body if self._known else None
+        if known is None and sum(map(len, history.body.split.items)) < MARKED:
+            return self.know(history)
         body = known and known.extend(self.split.items[: history.end.count])
         return msgspec.structs.replace(history, body=body)
+
+    def keep_whole_samples(self, history: ReadHistory, request: Request) -> None:
+        """Keep the samples that rules have taken of what stands before the conversation of a request.
+
+        They also have the tools that messages declare, which an undo can remove: then they are not kept.
+        """
+        if self.samples and ToolDeclarations not in find_block_kinds(request.messages):
+            self.keep_samples(history, request.messages[: count_leading_messages(request.messages)])
+
+    def keep_samples(self, history: ReadHistory, system: tuple[Message, ...]) -> None:
+        """The same for a request without such messages. `system`: its leading system prompts."""
+        history.memo.samples.update((form, (system, sample)) for form, sample in self.samples.items())
 
     def is_recognised_by(self, history: ReadHistory) -> bool:
         """Whether the body begins with all items of a history, because it was recognised by it."""
