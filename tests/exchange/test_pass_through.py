@@ -13,7 +13,7 @@ from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.pipeline.plan import RequestMetadata
 from tests.exchange.clock import run
 from tests.exchange.fakes import Bench, Script, ScriptedUpstream, ask, provider
-from tests.exchange.governing import events_of, write_stream
+from tests.exchange.governing import events_of, governed, question, write_stream
 
 HEADERS = {
     "authorization": "Bearer secret-login",
@@ -72,3 +72,23 @@ def test_a_provider_that_quotes_the_credential_as_its_request_id_does_not_bring_
     assert scripted.calls[0].credential["authorization"].reveal() == "Bearer secret-login-token"
     assert result.client.status == 200
     assert "secret-login-token" not in str(result.record.line())
+
+
+@pytest.mark.rule("R120")
+def test_a_credential_in_the_names_of_a_reply_does_not_reach_the_log() -> None:
+    secret = "secret-login-token"
+    pieces = write_stream("anthropic", events_of("Hi.", (secret, "{}"), cause="tool_calls"))
+    pieces = [
+        piece.replace(b'"tool_use","stop_sequence"', b'"%b","stop_sequence"' % secret.encode())
+        for piece in pieces
+    ]
+    relaying = msgspec.structs.replace(
+        governed("up", "anthropic", {"tools": "hold", "rename": True}), auth="client"
+    )
+    bench = Bench({"up": ScriptedUpstream(Script(pieces=pieces))}, [relaying])
+    asked = question("anthropic")
+    asked.metadata = msgspec.structs.replace(asked.metadata, headers={"authorization": f"Bearer {secret}"})
+    record = run(bench.run_exchange(asked)).record
+    assert {line.get("tool") for line in record.governance_lines()} == {"[redacted]"}
+    assert "[redacted]" in str(record.line())
+    assert secret not in f"{record.line()} {list(record.governance_lines())}"

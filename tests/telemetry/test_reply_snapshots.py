@@ -2,13 +2,16 @@
 
 import asyncio
 import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 import pytest
 
 from dragoman.config.config import Config
-from dragoman.config.provider import TargetName
+from dragoman.config.provider import Provider, TargetName
+from dragoman.config.settings import Secret
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.storage.sqlite import SqliteStorage
@@ -24,17 +27,31 @@ BROKEN: tuple[Block, ...] = ("I will look.", ("rEAD", "{'path': 'a',}"))
 
 def kept(folder: Path, *blocks: Block, replies: int = 1, **values: object) -> list[Path]:
     """The files after a governed exchange or more."""
+    return keep(folder, blocks, governed("up", "openai_chat", {**KEEPING, **values}), replies=replies)
+
+
+def keep(
+    folder: Path,
+    blocks: Sequence[Block],
+    provider: Provider,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    *,
+    replies: int = 1,
+) -> list[Path]:
+    """The files after exchanges with this provider."""
 
     async def scenario() -> None:
-        upstream = ScriptedUpstream(script("openai_chat", events_of(*blocks, cause="tool_calls")))
-        provider = governed("up", "openai_chat", {**KEEPING, **values})
+        dialect = provider.wire_dialect
+        upstream = ScriptedUpstream(script(dialect, events_of(*blocks, cause="tool_calls")))
         config = Config(providers={"up": provider}, default=(TargetName("up", "*"),))
         gateway = Gateway(config, upstreams={"up": upstream}, storage=SqliteStorage(folder / "state.db"))
-        files = SnapshotWriter(gateway.storage.folder, gateway.hide_secrets)
+        files = SnapshotWriter(gateway.storage.folder)
         gateway.observers.append(files.write_snapshot)
         for number in range(replies):
             asked = question("anthropic")
-            asked.metadata = msgspec.structs.replace(asked.metadata, request_id=f"req_{number}")
+            asked.metadata = msgspec.structs.replace(
+                asked.metadata, request_id=f"req_{number}", headers=headers
+            )
             await Exchange(gateway, asked.plan(), RememberingClient()).run()
         files.close()
         await gateway.close()
@@ -107,6 +124,28 @@ def test_what_looks_like_a_secret_is_not_kept(secret: str, tmp_path: Path) -> No
     for path in kept(tmp_path, f"The key is {secret}.", ("rEAD", f'{{"path": "{secret}"}}')):
         assert secret not in path.read_text("utf-8")
         assert "[redacted]" in path.read_text("utf-8")
+
+
+@pytest.mark.rule("R86", "R120")
+@pytest.mark.parametrize(
+    ("fields", "headers"),
+    [
+        ({"auth": "client"}, {"authorization": "Bearer quiet-meadow-lantern"}),
+        ({"auth": "client"}, {"x-api-key": "quiet-meadow-lantern"}),
+        ({"keys": (Secret("quiet-meadow-lantern"),)}, {}),
+    ],
+)
+def test_the_secrets_of_the_call_are_not_kept(
+    fields: dict[str, object], headers: dict[str, str], tmp_path: Path
+) -> None:
+    secret = "quiet-meadow-lantern"
+    provider = msgspec.structs.replace(governed("up", "anthropic", KEEPING), **fields)
+    blocks = (f"Your key is {secret}.", ("rEAD", f"{{'path': '{secret}',}}"), (secret, "{}"))
+    files = keep(tmp_path, blocks, provider, headers)
+    assert len(files) == 2
+    for path in files:
+        assert secret not in path.read_text("utf-8")
+        assert "Your key is [redacted]." in path.read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -120,11 +120,6 @@ class Gateway:
         if handle is not None:
             handle.open_early()
 
-    def hide_secrets(self, provider: str, text: str) -> str:
-        """The text without the secrets of the provider, if the configuration has it."""
-        handle = self.snapshot.handles.get(provider)
-        return handle.redactor.redact(text) if handle else text
-
     @contextmanager
     def use(self, snapshot: ConfigSnapshot) -> Iterator[None]:
         """Context manager: keeps the snapshot's upstreams open while an exchange runs."""

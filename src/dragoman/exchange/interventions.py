@@ -5,7 +5,7 @@ An `InterventionLog` belongs to one exchange and feeds its log lines, headers an
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -69,15 +69,18 @@ class LoggedIntervention(msgspec.Struct, frozen=True, kw_only=True):
         what = f"{done.kind} {done.tool}".strip() + (f" ({', '.join(done.detail)})" if done.detail else "")
         return what[:MAX_DETAIL] if done.ok else f"{what}: {done.reason or 'failed'}"[:MAX_DETAIL]
 
-    def line(self) -> Mapping[str, object]:
-        """The fields of a log line, without empty ones."""
+    def line(self, redact: Callable[[str], str]) -> Mapping[str, object]:
+        """The fields of a log line, without empty ones.
+
+        `redact` removes known secrets: a model may call a tool by any name.
+        """
         done = self.intervention
         fields = {
             "phase": self.phase,
             "upstream": self.upstream,
             "target": str(self.target)[:MAX_DETAIL],
             "kind": done.kind,
-            "tool": done.tool[:MAX_DETAIL],
+            "tool": redact(done.tool)[:MAX_DETAIL],
             "detail": ", ".join(done.detail)[:MAX_DETAIL],
             "ok": done.ok,
             "reason": done.reason[:MAX_DETAIL],

@@ -25,9 +25,11 @@ from dragoman.hub.tally import Tally
 from dragoman.hub.usage import Usage
 from dragoman.pipeline.plan import RequestMetadata
 from dragoman.telemetry.log import make_printable
+from dragoman.telemetry.redaction import Redactor
 
-#: Characters of the losses in a header.
+#: Characters of the losses in a header, and of the cause of an ending.
 MAX_LISTED = 880
+MAX_CAUSE = 40
 
 #: Seconds of one step of uvloop's clock. A reply that begins sooner counts as one step: 0 means no content.
 CLOCK_STEP = 0.001
@@ -38,7 +40,7 @@ SESSION_HEADER = "x-session-id"
 
 #: What belongs to one call, of the fields of a record.
 _CALL_FIELDS = (
-    *("target", "lane", "losses", "reply_losses", "tally", "reply_snapshots"),
+    *("target", "redactor", "lane", "losses", "reply_losses", "tally", "reply_snapshots"),
     *("upstream_id", "session", "upstream_limits"),
 )
 
@@ -65,6 +67,8 @@ class ExchangeRecord:
     #: What rules had to find out about the request: its class, its roles and its project.
     traits: Mapping[str, str] = MappingProxyType({})
     target: TargetName | None = None
+    #: Knows the secrets of the last call, which its reply may repeat; None before the first call.
+    redactor: Redactor | None = None
     #: There are other targets that can take over before the first content.
     has_alternatives = False
     lane = ""
@@ -250,7 +254,6 @@ class ExchangeRecord:
     def kind(self) -> ExchangeKind:
         """What the exchange has in common with others. Called when it has ended."""
         if self._kind is None:
-            ending = self.tally.ending if self.tally else None
             self._kind = ExchangeKind(
                 client=self.dialect,
                 agent=self.agent[:MAX_SHOWN],
@@ -265,10 +268,20 @@ class ExchangeRecord:
                 lane=self.lane,
                 stream=self.stream,
                 ending=self.ending,
-                cause=(ending.raw_cause or ending.cause)[:40] if isinstance(ending, ReplyFinished) else "",
+                cause=self.cause[:MAX_CAUSE],
                 status=self.status,
             )
         return self._kind
+
+    @property
+    def cause(self) -> str:
+        """Why a finished reply ended, in the upstream's words; empty if it has not finished."""
+        ending = self.tally.ending if self.tally else None
+        return self.redact(ending.raw_cause or ending.cause) if isinstance(ending, ReplyFinished) else ""
+
+    def redact(self, text: str) -> str:
+        """The text without the secrets of the last call: the provider's, and what it got of the client."""
+        return self.redactor.redact(text) if self.redactor else text
 
     def line(self) -> Mapping[str, object]:
         """The fields of the exchange's log line, without empty ones."""
@@ -333,7 +346,7 @@ class ExchangeRecord:
                 "model": self.model[:MAX_SHOWN],
                 "stream": self.stream,
                 "calls": self.tally.calls if self.tally else 0,
-                **intervention.line(),
+                **intervention.line(self.redact),
             }
 
 

@@ -110,6 +110,7 @@ class TargetTrial:
         context, record = self._context, self.record
         context.record.tries += 1
         record.target, record.lane = self.target_key.target, target_request.lane
+        record.redactor = credential.redactor
         record.losses, record.reply_losses = target_request.losses, target_request.reply_losses
         self._began = self._timer()
         claim = partial(self._claim, self._race) if self._race else None

@@ -5,9 +5,8 @@ from functools import lru_cache
 
 import msgspec
 
-from dragoman.exchange.record import AttemptRecord, ExchangeRecord
+from dragoman.exchange.record import MAX_CAUSE, AttemptRecord, ExchangeRecord
 from dragoman.hub.errors import Failure
-from dragoman.hub.events import ReplyFinished
 from dragoman.records.redaction import list_credentials, redact_content
 from dragoman.records.store import Row
 from dragoman.records.taps import BodyTap, MetaTap
@@ -48,8 +47,7 @@ KEPT_PREFIXES = ("x-dragoman-", "x-ratelimit-", "anthropic-ratelimit-", "x-stain
 
 def build_row(record: ExchangeRecord, tap: MetaTap, session: str, project: str, now: float) -> Row:
     """The columns of the turn. `now` is the date of its end."""
-    identity, used, ending = tap.identity, record.used, record.tally.ending if record.tally else None
-    failure = record.failure
+    identity, used, failure = tap.identity, record.used, record.failure
     return {
         "request": record.request_id,
         "session": session,
@@ -72,7 +70,7 @@ def build_row(record: ExchangeRecord, tap: MetaTap, session: str, project: str, 
         "stream": int(record.stream),
         "status": record.status,
         "ending": record.ending,
-        "cause": (ending.raw_cause or ending.cause)[:40] if isinstance(ending, ReplyFinished) else "",
+        "cause": record.cause[:MAX_CAUSE],
         "error": _mask(f"{failure.kind}: {failure.message}")[:MAX_TEXT] if failure else "",
         "tries": record.tries,
         "tools": record.tally.calls if record.tally else 0,
@@ -116,7 +114,7 @@ def encode_details(record: ExchangeRecord, tap: MetaTap) -> bytes:
         ],
         "losses": [msgspec.to_builtins(loss) for loss in record.losses],
         "reply_losses": [msgspec.to_builtins(loss) for loss in record.reply_losses],
-        "interventions": [dict(logged.line()) for logged in record.interventions],
+        "interventions": [dict(logged.line(record.redact)) for logged in record.interventions],
         "usage": {name: value for name, value in msgspec.structs.asdict(record.used).items() if value},
         "entry": tap.entry,
         "request_headers": keep_headers(tap.headers),

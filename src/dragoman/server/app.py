@@ -71,7 +71,7 @@ class App:
         self._model_lists = ModelLists(read_models, gateway.clock)
         self.admin_token = admin_token
         self.metrics = Metrics(lambda: gateway.snapshot.config)
-        self._snapshots = SnapshotWriter(gateway.storage.folder, gateway.hide_secrets)
+        self._snapshots = SnapshotWriter(gateway.storage.folder)
         gateway.observers += (log_exchange, self.metrics.count_exchange, self._snapshots.write_snapshot)
         self.recorder = _build_recorder(gateway)
         self._spans = spans

@@ -30,14 +30,10 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class SnapshotWriter:
-    """Writes snapshots on a thread of its own. Without a state folder nothing is written.
+    """Writes snapshots on a thread of its own. Without a state folder nothing is written."""
 
-    `hide_secrets` removes the secrets of a provider, given by name, from a text.
-    """
-
-    def __init__(self, state_folder: Path | None, hide_secrets: Callable[[str, str], str]) -> None:
+    def __init__(self, state_folder: Path | None) -> None:
         self._folder = state_folder / FOLDER_NAME if state_folder is not None else None
-        self._hide_secrets = hide_secrets
         self._free = BoundedSemaphore(MAX_WAITING)
         self._thread: ThreadPoolExecutor | None = None
 
@@ -50,12 +46,13 @@ class SnapshotWriter:
             return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "dragoman-snapshots")
-        provider = record.target.provider if record.target else ""
         head = {**record.line(), "interventions": list(record.governance_lines())}
         texts = []
         for name, side in (("before", snapshots.before), ("after", snapshots.after)):
-            text = msgspec.json.encode({"side": name, **head, "reply": _redact_side(side)}).decode()
-            texts.append((name, self._hide_secrets(provider, text)))
+            reply = _redact_side(side, record.redact)
+            text = msgspec.json.encode({"side": name, **head, "reply": reply}).decode()
+            # Names and ids of calls are a model's words too.
+            texts.append((name, record.redact(text)))
         name = _UNSAFE.sub("_", record.request_id)[:80]
         task = self._thread.submit(_write_files, self._folder, name, texts)
         task.add_done_callback(lambda _: self._free.release())
@@ -81,13 +78,16 @@ def _write_files(folder: Path, name: str, texts: list[tuple[str, str]]) -> None:
         return
 
 
-def _redact_side(side: ReplySnapshot) -> object:
-    """One side of a reply without secrets. Arguments stay text, because they may be invalid JSON."""
+def _redact_side(side: ReplySnapshot, hide_secrets: Callable[[str], str]) -> object:
+    """One side of a reply without secrets. Arguments stay text, because they may be invalid JSON.
+
+    Known secrets come first (`hide_secrets`): a part of one may have the form of another.
+    """
     return {
         "ending": side.ending,
         "left_out": side.left_out,
         "blocks": [
-            msgspec.to_builtins(msgspec.structs.replace(block, text=redact(block.text)))
+            msgspec.to_builtins(msgspec.structs.replace(block, text=redact(hide_secrets(block.text))))
             for block in side.blocks
         ],
     }

@@ -15,7 +15,6 @@ from dragoman.config.config import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import ConfigError, Failure
-from dragoman.hub.events import ReplyFinished
 from dragoman.providers.presets import load_presets
 from dragoman.telemetry.log import make_printable
 
@@ -212,11 +211,10 @@ def _build_reply_attributes(record: "ExchangeRecord") -> Attributes:
         return {}
     attributes: Attributes = {}
     if tally.started is not None:
-        attributes["gen_ai.response.id"] = make_printable(tally.started.id)
-        attributes["gen_ai.response.model"] = make_printable(tally.started.model)
-    if isinstance(tally.ending, ReplyFinished):
-        cause = tally.ending.raw_cause or tally.ending.cause
-        attributes["gen_ai.response.finish_reasons"] = [make_printable(cause)]
+        attributes["gen_ai.response.id"] = make_printable(record.redact(tally.started.id))
+        attributes["gen_ai.response.model"] = make_printable(record.redact(tally.started.model))
+    if record.cause:
+        attributes["gen_ai.response.finish_reasons"] = [make_printable(record.cause)]
     if record.stream and record.first_token_seconds:
         attributes["gen_ai.response.time_to_first_chunk"] = record.first_token_seconds
     if (usage := tally.usage) is not None:
