@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dragoman.fit import PASSES, Pass, Scope, build_restoration, fit
 from dragoman.fit.ids import is_legal_id
 from dragoman.fit.names import is_legal_name
-from dragoman.fit.passes import iter_needed_passes
+from dragoman.fit.passes import list_needed_passes
 from dragoman.fit.seals import belongs
 from dragoman.hub.blocks import (
     AnyBlock,
@@ -173,7 +173,7 @@ def test_profiles_only_ever_add_legality(
 def test_the_passes_that_are_left_out_would_change_nothing(asked: Request, pair: tuple[str, str]) -> None:
     asked = msgspec.structs.replace(asked, dialect=pair[0])
     target = target_for(pair[1], pair[0])
-    needed = {each.name for each in iter_needed_passes(asked.messages)}
+    needed = {each.name for each in list_needed_passes(asked.messages)}
     current, losses = asked, Losses()
     for each in PASSES:
         before, known = current, len(losses)

@@ -141,3 +141,28 @@ def test_the_counted_bytes_are_bounded_while_conversations_begin() -> None:
     assert len(own.remembered) < 40
     own.remembered.resize(0, checks=False)
     assert (own.remembered.bytes, own.remembered._fronts) == (0, {})
+
+
+def find_known(own: OwnHistories) -> set[int]:
+    """The numbers of remembered items of the conversations whose next body would be recognised."""
+    remembered = own.remembered
+    found = [remembered.find_marked(mark) for mark in remembered._marks]
+    return {history.end.count for history in found if history and history.body}
+
+
+def test_a_conversation_is_recognised_again_after_an_undo() -> None:
+    own = remember()
+    for turns in (4, 5, 3, 4, 5):
+        assert send(write("b", turns), own)
+    assert find_known(own) == {5, 9}
+
+
+def test_a_conversation_is_continued_where_the_system_prompt_moved_it() -> None:
+    # Members stand in this order: the place of the conversation depends on the system prompt.
+    own = OwnHistories(RememberedHistories(LIMIT), "caller")
+    nested = READ | {"input_schema": {"type": "object", "properties": {"messages": {"enum": [[]]}}}}
+    for turns, system in enumerate(("x", "y", "longer", "", "longer"), 1):
+        body = msgspec.json.decode(write("a", turns, tools=[nested]))
+        head = {"model": "m", "max_tokens": 10, "system": system + PADDING}
+        sent = msgspec.json.encode({**head, "messages": body["messages"], "tools": body["tools"]})
+        assert send(sent, own) == (turns > 1)

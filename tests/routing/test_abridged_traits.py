@@ -212,7 +212,7 @@ def test_nothing_is_kept_for_rules_that_do_not_ask_for_the_body(target: str) -> 
         assert (traits.model, traits.identity.agent, traits.list_known()) == ("m", "claude-code", {})
         plan.build_target_request(provider, "m")
         plan.keep_history()
-    entries = [history for history, *_ in remembered._entries.values()]
+    entries = [entry.history for entry in remembered._entries.values()]
     assert [history.end.kept for history in entries] == ([] if target == "anthropic" else [None])
     # The first rule that asks for the body reads all of it, the next one only what is new.
     found = []

@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.fit.editing import replace
 from dragoman.fit.names import NameMap, build_name_map, rename_messages
-from dragoman.fit.passes import PASSES, fit, iter_needed_passes
+from dragoman.fit.passes import PASSES, fit, list_needed_passes
 from dragoman.hub.blocks import AnyBlock, Tool, ToolCall, ToolDeclarations, ToolResult
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Message, OutputFormat, Request, ToolChoice
@@ -46,6 +46,7 @@ def _use_front(request: Request, front: FittedFront, target: TargetFacts) -> Req
 
 #: The passes that fit the front, and what each does with a request whose front is fitted.
 _CONTINUED: dict[str, Callable[[Request, FittedFront, TargetFacts], Request]] = {
+    "extras of the tools": lambda request, front, target: request,
     "names": lambda request, front, target: rename_messages(request, front.names),
     "tools": lambda request, front, target: request,
     "schemas": _use_front,
@@ -91,7 +92,7 @@ def fit_with_front(
 
 def fit_continued(request: Request, front: FittedFront, target: TargetFacts, losses: Losses) -> Request:
     """Fit a request whose front was fitted before. The losses of the front are not added again."""
-    for each in iter_needed_passes(request.messages):
+    for each in list_needed_passes(request.messages):
         continued = _CONTINUED.get(each.name)
         if continued is not None:
             request = continued(request, front, target)

@@ -1,7 +1,8 @@
 """The passes that make a request legal for its target, in their order, and the scope of each."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import Enum
+from functools import lru_cache
 
 import msgspec
 
@@ -31,6 +32,7 @@ from dragoman.fit.vendor_fields import (
     refuse_stored_state,
     report_message_extras,
     report_request_extras,
+    report_tool_extras,
 )
 from dragoman.hub.blocks import (
     HostedCall,
@@ -91,7 +93,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("stored state", refuse_stored_state, Scope.SETTINGS),
     Pass("stored items", refuse_stored_items, Scope.MESSAGE, frozenset({Opaque})),
     Pass("candidates", refuse_candidates, Scope.SETTINGS),
-    Pass("extras of the request", report_request_extras, Scope.TOOLS),
+    Pass("extras of the request", report_request_extras, Scope.SETTINGS),
+    Pass("extras of the tools", report_tool_extras, Scope.TOOLS),
     Pass("extras of the messages", report_message_extras, Scope.MESSAGE),
     # Names need the namespaces and kinds that `tools` and `calls` remove; declarations that become text need
     # the names; schemas need the functions that `tools` makes.
@@ -135,10 +138,15 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def iter_needed_passes(messages: tuple[Message, ...]) -> Iterator[Pass]:
+def list_needed_passes(messages: tuple[Message, ...]) -> tuple[Pass, ...]:
     """The passes that a request with these messages needs, in their order."""
-    kinds = find_block_kinds(messages)
-    return (each for each in PASSES if not each.kinds or not each.kinds.isdisjoint(kinds))
+    return _select_passes(frozenset(find_block_kinds(messages)))
+
+
+@lru_cache(maxsize=1024)
+def _select_passes(kinds: frozenset[type]) -> tuple[Pass, ...]:
+    """The passes for messages with these kinds of blocks."""
+    return tuple(each for each in PASSES if not each.kinds or not each.kinds.isdisjoint(kinds))
 
 
 def fit(request: Request, target: TargetFacts, losses: Losses) -> Request:
@@ -146,6 +154,6 @@ def fit(request: Request, target: TargetFacts, losses: Losses) -> Request:
 
     What cannot be sent as the client sent it is added to `losses`, with its path in the client's JSON.
     """
-    for each in iter_needed_passes(request.messages):
+    for each in list_needed_passes(request.messages):
         request = each.apply(request, target, losses)
     return request

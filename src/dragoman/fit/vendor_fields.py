@@ -180,7 +180,7 @@ def _fit_service_tier(request: Request, target: TargetFacts, losses: Losses) -> 
 
 
 def report_request_extras(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Report the extras of the settings and of the tools. Changes nothing."""
+    """Report the extras of the settings. Changes nothing."""
     if not is_foreign(request, target):
         return request
     report_extras("", request.extras, losses, frozenset())
@@ -188,8 +188,14 @@ def report_request_extras(request: Request, target: TargetFacts, losses: Losses)
         part = getattr(request, name)
         if part is not None and part.extras:
             report_extras(request.path_of(name), part.extras, losses, BOOKKEEPING | {"tools"})
-    for tool in request.tools:
-        _report_tool(tool, losses)
+    return request
+
+
+def report_tool_extras(request: Request, target: TargetFacts, losses: Losses) -> Request:
+    """Report the extras of the tools. Changes nothing."""
+    if is_foreign(request, target):
+        for tool in request.tools:
+            _report_tool(tool, losses)
     return request
 
 

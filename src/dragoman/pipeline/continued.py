@@ -148,7 +148,6 @@ class Continuation:
         self._placeholder = (PLACEHOLDER,) if self._section else ()
         self._samples = reading.samples if reading else {}
         self._chain = self._section.list_chain() if self._section else []
-        self._ids = frozenset[str]().union(*(each.ids for each in self._chain))
 
     def translate(
         self, history: TranslatedHistory, reading: ContinuedReading, refit: Callable[[], Request]
@@ -156,7 +155,7 @@ class Continuation:
         losses, messages = Losses(reading.losses), reading.messages
         if has_opaque(messages) or not self._front.covers(messages):
             return None
-        if not self._ids.isdisjoint(list_ids(messages)):
+        if self._has_known_id(messages):
             return None
         asked = replace(
             reading.request, tools=history.tools, messages=(*reading.system, *self._placeholder, *messages)
@@ -165,13 +164,18 @@ class Continuation:
         chosen = self._target.choose(asked)
         fitted = fit_continued(chosen.request, self._front, self._facts, losses)
         first = self._find_first(fitted.messages)
-        if first < 0 or not self._ids.isdisjoint(list_ids(fitted.messages[first:])):
+        if first < 0 or self._has_known_id(fitted.messages[first:]):
             return None
         written = self._write(history, asked, reading, fitted, fitted.messages[first:], losses)
         if written is None or self._target.is_idle:
             return written
         governed = self._govern(history, written.outline, asked, chosen, messages, fitted, refit)
         return replace(written, governed=governed)
+
+    def _has_known_id(self, messages: Sequence[Message]) -> bool:
+        """Whether the messages have an id of a remembered call or result."""
+        ids = frozenset(list_ids(messages)) if self._chain else frozenset[str]()
+        return not all(ids.isdisjoint(section.ids) for section in self._chain)
 
     def _govern(
         self,
@@ -242,9 +246,12 @@ class Continuation:
         if section is not None:
             chain.append(section)
             rest = rest[self._paths.find_message(rest, section.count) :]
-        written = [each.written for each in chain if each.written]
         last = self._encode_messages(sent, rest, losses)
-        body = b"".join((front.head, b",".join([*written, last] if last else written), front.tail))
+        items = [each.written for each in chain if each.written]
+        items += [last] if last else []
+        # One join: the head, the items with a comma before all but the first, the tail.
+        parts = [part for item in items for part in (b",", item)]
+        body = b"".join((front.head, *parts[1:], front.tail))
         all_losses = Losses(losses)
         for part in (front.losses, self._front.losses, *(each.losses for each in chain)):
             for loss in part:
