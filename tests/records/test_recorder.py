@@ -209,11 +209,31 @@ def test_old_turns_are_deleted_and_their_blocks_with_them(
     bodies = [ask([{"role": "user", "content": f"{number} {os.urandom(300).hex()}"}]) for number in range(12)]
     play(recorded, *(lambda body=body: recorded.send(body) for body in bodies))
     turns = recorded.read(list_turns, EVERYTHING)
-    assert 3 <= len(turns) <= 4
+    assert len(turns) == 3
     for turn in turns:
         assert recorded.read(read_raw, turn["id"], "client_request") == bodies[turn["number"] - 1]
     unused = recorded.read(lambda connection: connection.execute("SELECT COUNT(*) FROM blocks").fetchone()[0])
     assert unused <= len(turns) * 8
+
+
+@pytest.mark.parametrize("level", ["meta", "bodies"])
+def test_there_are_never_more_turns_than_the_limit(level: RecordLevel, tmp_path: Path) -> None:
+    recorded = RecordedGateway(tmp_path, settings=RecordSettings(record=level, max_count=5))
+    counts = []
+
+    async def run() -> None:
+        for number in range(20):
+            await recorded.send(ask([*HELLO, {"role": "user", "content": f"{number}"}]))
+            await recorded.recorder.flush()
+            counts.append(len(recorded.read(list_turns, EVERYTHING)))
+            if number == 10:
+                # A command deletes a turn between two others, and the oldest one.
+                recorded.read(lambda connection: delete_turns(connection, [9, 7]))
+        await asyncio.to_thread(recorded.recorder.close)
+
+    asyncio.run(run())
+    assert counts == [1, 2, 3, 4, *[5] * 7, 4, *[5] * 8]
+    assert recorded.recorder.status.written == 20
 
 
 def read_everything(recorded: RecordedGateway) -> bytes:

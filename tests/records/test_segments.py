@@ -25,7 +25,7 @@ def build_body(messages: Sequence[object], indent: int = 0) -> bytes:
 
 def store(memory: RequestMemory, body: bytes) -> tuple[list[Segment], bytes]:
     """The segments of a body, and the part of it that was not known."""
-    head, tail, start, end, is_first = memory.match(CHAIN, body)
+    head, tail, start, end, is_first, _ = memory.match(CHAIN, body)
     raw = body[start:end]
     new = split_request(raw, raw) if is_first else [Segment(raw)][: len(raw)]
     for segment in new:
@@ -74,3 +74,28 @@ def test_a_moved_cache_mark_does_not_copy_the_text_beside_it() -> None:
     for blocks in ([marked], [text, marked]):
         _, new = store(memory, build_body([{"role": "user", "content": blocks}]))
     assert len(new) < 6000
+
+
+@given(MESSAGES, MESSAGES, st.booleans())
+def test_only_a_conversation_that_got_longer_at_its_end_is_grown(
+    first: list[object], more: list[object], is_changed: bool
+) -> None:
+    memory = RequestMemory(lambda _: True)
+    before = [{"role": "user", "content": "first" * 200}, *first, {"role": "user", "content": "last"}]
+    store(memory, build_body(before))
+    changed = [{"role": "user", "content": "First" * 200}, *before[1:]] if is_changed else before
+    body = build_body([*changed, {"role": "assistant", "content": "answer"}, *more])
+    known = memory.match(CHAIN, body)
+    assert known.is_grown(body[known.start : known.end]) != is_changed
+
+
+def test_an_inserted_message_or_tool_does_not_make_a_conversation_grown() -> None:
+    memory = RequestMemory(lambda _: True)
+    messages = [{"role": "user", "content": f"{number}" * 600} for number in range(4)]
+    body = build_body(messages)
+    store(memory, body)
+    inserted = build_body([*messages[:2], {"role": "user", "content": "between"}, *messages[2:]])
+    with_tool = body.replace(b'[{"name":"Read"}', b'[{"name":"Read"},{"name":"Write"}')
+    for changed in (inserted, with_tool):
+        known = memory.match(CHAIN, changed)
+        assert not known.is_grown(changed[known.start : known.end])

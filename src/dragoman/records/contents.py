@@ -89,6 +89,7 @@ class BodyWriter:
         chain = (job.session, job.identity.sub_agent, job.target)
         known = self._memory.match(chain, body)
         raw = body[known.start : known.end]
+        job.is_grown = known.is_grown(raw)
         content = redact_content(raw, self._list_secrets())
         new = split_request(raw, content) if known.is_first else [Segment(raw, content)][: len(raw)]
         job.segments = [*join_segments(known.head), *new, *join_segments(known.tail)]

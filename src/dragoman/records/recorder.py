@@ -112,8 +112,8 @@ class Recorder:
         if level == "off":
             return None
         identity, owner = plan.metadata.identity, record.caller.owner
-        if level == "meta" and not identity.session and not is_large(plan.body):
-            # Then a later turn of the session can be in the journal, and its end waits for nothing.
+        if not identity.session and not is_large(plan.body):
+            # The body is split already. A turn of a known session can be in the journal, without contents.
             identity = replace(identity, session=find_session(identity, plan.parts.split(), owner))
         is_known = identity.session in self._sessions
         self._remember(identity.session)
@@ -236,6 +236,7 @@ class Recorder:
                     self._call_loop(rows, waiting)
                 # Here too: the queue of a busy gateway may never be empty.
                 self._writer.tidy_up(is_idle=False)
+                self._writer.diagnose_misses()
             self._is_late = False
             self._writer.tidy_up(is_idle=True)
             if not self._writer.error:

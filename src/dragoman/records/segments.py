@@ -74,7 +74,7 @@ class Segment:
 class KnownParts(NamedTuple):
     """What is known of a request: segments at its beginning and at its end. New: from `start` to `end`.
 
-    `is_first`: it continues no request of its chain.
+    `is_first`: it continues no request of its chain. `is_whole`: it has all of the one that it continues.
     """
 
     head: list[Segment]
@@ -82,6 +82,13 @@ class KnownParts(NamedTuple):
     start: int
     end: int
     is_first: bool
+    is_whole: bool = False
+
+    def is_grown(self, new: bytes) -> bool:
+        """Whether `new`, what is between head and tail, is the end of the conversation; false if unsure."""
+        if not self.is_whole or self.is_first or b'"role"' not in new:
+            return False
+        return not any(b'"role"' in segment.raw for segment in self.tail)
 
 
 class _LastRequest:
@@ -165,7 +172,7 @@ def _match(entry: _LastRequest | None, body: bytes, *, is_first: bool) -> KnownP
     if length and (beginning := known[first].cut(length)):
         head.append(beginning)
         start += length
-    return KnownParts(head, tail, start, end, is_first)
+    return KnownParts(head, tail, start, end, is_first, is_whole=first == last)
 
 
 def _list_blocks(segments: Sequence[Segment]) -> Iterator[tuple[int, bytes]]:

@@ -1,6 +1,8 @@
 """Recognises the session and the project of a request whose headers do not name them."""
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 import re2  # type: ignore[import-untyped]  # the package has no stubs
@@ -22,7 +24,13 @@ _TURNS = ("messages", "input", "contents")
 #: The members that name a conversation. Claude Code writes JSON into its `user_id`.
 _USER_ID = re.compile(rb'session_id\\?"\s*:\s*\\?"([0-9a-zA-Z-]{8,64})')
 
-_read_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_USERS = ("user", None)
+
+#: Bytes of a conversation in which the ends of its first items are looked for, and places that are tried.
+MAX_BEGINNING = 32 * 1024
+MAX_TRIES = 8
+
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def find_project(body: bytes) -> str:
@@ -44,22 +52,36 @@ def find_session(identity: ClientIdentity, members: Members | None, caller: str)
     named = _USER_ID.search(bytes(members.get("metadata", b"")))
     if named:
         return named[1].decode()
-    turns = next((bytes(members[name]) for name in _TURNS if name in members), b"")
+    turns = next((members[name] for name in _TURNS if name in members), b"")
     first = _find_first_user_turn(turns)
     return "auto-" + digest(caller, identity.agent, first, length=12)
 
 
-def _find_first_user_turn(turns: bytes) -> str:
+def _find_first_user_turn(turns: msgspec.Raw | bytes) -> str:
     """The texts of the first message of the user. Cache marks, which move, are not part of it."""
     try:
-        if not turns.startswith(b"["):
+        if bytes(memoryview(turns)[:1]) != b"[":
             return str(msgspec.json.decode(turns))
-        # Most often it is the first item, so the others are not decoded.
-        decoded = map(msgspec.json.decode, _read_items(turns))
-        users = (turn for turn in decoded if isinstance(turn, dict) and turn.get("role") in ("user", None))
+        users = (turn for turn in _read_items(turns) if isinstance(turn, dict) and turn.get("role") in _USERS)
         return str(_collect_texts(next(users, "")))
     except (ValueError, RecursionError):
         return ""
+
+
+def _read_items(array: msgspec.Raw | bytes) -> Iterator[object]:
+    """The items of a JSON array. To read the first one does not take longer if there are many others."""
+    beginning = bytes(memoryview(array)[:MAX_BEGINNING])
+    start, end = 1, 0
+    for _ in range(MAX_TRIES):
+        end = beginning.find(b"},{", end) + 1
+        if not end:
+            break
+        # If this is not the end of the item but a place inside it, it cannot be decoded.
+        with suppress(ValueError):
+            item = msgspec.json.decode(beginning[start:end])
+            start = end + 1
+            yield item
+    yield from map(msgspec.json.decode, _decode_items(b"[" + memoryview(array)[start:]))
 
 
 def _collect_texts(value: object) -> list[str]:

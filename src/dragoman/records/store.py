@@ -8,8 +8,9 @@ beginning of a long conversation is one block for all its requests. All function
 """
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -67,7 +68,6 @@ COLUMNS: Mapping[str, str] = {
     "level": "TEXT NOT NULL",
 }
 NAMES = tuple(COLUMNS)
-_INSERT_TURN = f"INSERT INTO turns ({', '.join(NAMES)}, details) VALUES (?{', ?' * len(NAMES)})"  # noqa: S608 (own names)
 
 RECORDS_SCHEMA = Schema(
     "records",
@@ -103,13 +103,16 @@ RECORDS_SCHEMA = Schema(
 
 #: The parts of a turn, in the order of time.
 PARTS = ("client_request", "upstream_request", "upstream_reply", "client_reply")
-#: Turns that one deletion takes.
-DELETED_AT_ONCE = 200
+#: Turns that one deletion takes: more than one transaction of the recorder adds.
+DELETED_AT_ONCE = 300
+#: Rows that one statement writes. Each statement takes the interpreter from the event loop for a moment.
+MAX_ROWS = 16
 
 Row = dict[str, Any]
 #: The time in milliseconds and the length of each piece of a stream.
 Pieces = list[tuple[int, int]]
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 
 class BodyRow(NamedTuple):
@@ -119,6 +122,18 @@ class BodyRow(NamedTuple):
     round: int
     blocks: Sequence[BlockRef]
     pieces: Sequence[tuple[int, int]]
+
+
+class NewTurn(NamedTuple):
+    """A turn to write. `details` is a JSON object.
+
+    `is_grown`: the upstream got the prompt of the turn before and more.
+    """
+
+    row: Row
+    details: bytes
+    bodies: Sequence[BodyRow] = ()
+    is_grown: bool = False
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -174,18 +189,54 @@ def open_records(file: Path, work: Callable[[sqlite3.Connection], Result]) -> Re
 
 
 def insert_turn(connection: sqlite3.Connection, row: Row, details: bytes, bodies: Sequence[BodyRow]) -> Row:
-    """Write one turn, as the next of its session unless it has a number. Returns the row with its number.
+    """Write one turn. Returns its row with its number."""
+    return insert_turns(connection, [NewTurn(row, details, bodies)])[0]
 
-    `details` is a JSON object.
-    """
-    if not row.get("number"):
-        found = connection.execute("SELECT MAX(number) FROM turns WHERE session = ?", (row["session"],))
-        row = {**row, "number": (found.fetchone()[0] or 0) + 1}
-    values = [row[name] for name in NAMES] + [compress_long(details)]
-    turn = connection.execute(_INSERT_TURN, values).lastrowid
-    if bodies:
-        connection.execute("INSERT INTO contents VALUES (?, ?)", (turn, _pack_bodies(bodies)))
-    return row
+
+def insert_turns(connection: sqlite3.Connection, turns: Sequence[NewTurn]) -> list[Row]:
+    """Write turns, each as the next of its session unless it has a number. Returns the rows with numbers."""
+    numbers = _read_last_numbers(connection, [turn.row["session"] for turn in turns])
+    (last,) = connection.execute("SELECT COALESCE(MAX(id), 0) FROM turns").fetchone()
+    rows, values, contents = [], [], []
+    for number, (row, details, bodies, _) in enumerate(turns, last + 1):
+        session = row["session"]
+        row = {**row, "number": row.get("number") or numbers[session] + 1}
+        numbers[session] = max(row["number"], numbers[session])
+        rows.append(row)
+        values.append([number, *[row[name] for name in NAMES], compress_long(details)])
+        if bodies:
+            contents.append((number, _pack_bodies(bodies)))
+    _insert_rows(connection, "turns", ("id", *NAMES, "details"), values)
+    _insert_rows(connection, "contents", ("turn", "bodies"), contents)
+    return rows
+
+
+def _read_last_numbers(connection: sqlite3.Connection, sessions: Iterable[str]) -> dict[str, int]:
+    """The number of the last turn of each session; 0 if there is none."""
+    numbers = dict.fromkeys(sessions, 0)
+    for some in _cut_rows([*numbers]):
+        marks = ", ".join("?" * len(some))
+        sql = f"SELECT session, MAX(number) FROM turns WHERE session IN ({marks}) GROUP BY session"  # noqa: S608 (marks)
+        numbers.update(connection.execute(sql, some).fetchall())
+    return numbers
+
+
+def _insert_rows(
+    connection: sqlite3.Connection, table: str, names: Sequence[str], rows: Sequence[Sequence[object]]
+) -> None:
+    marks = f"(?{', ?' * (len(names) - 1)})"
+    for some in _cut_rows(rows):
+        sql = f"INSERT INTO {table} ({', '.join(names)}) VALUES {', '.join([marks] * len(some))}"  # noqa: S608 (own names)
+        connection.execute(sql, [*chain.from_iterable(some)])
+
+
+def _cut_rows(rows: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """The rows in parts whose lengths are powers of two: so there are few statements, which stay prepared."""
+    start = 0
+    while left := len(rows) - start:
+        end = start + min(MAX_ROWS, 1 << left.bit_length() - 1)
+        yield rows[start:end]
+        start = end
 
 
 def _pack_bodies(bodies: Sequence[BodyRow]) -> bytes:

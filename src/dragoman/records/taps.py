@@ -27,8 +27,8 @@ class PendingBody:
     """A request that is not stored yet. The recorder's thread takes the body and sets all else."""
 
     __slots__ = (
-        *("body", "client", "generation", "identity", "is_stored", "owner", "segments", "session", "size"),
-        "target",
+        *("body", "client", "generation", "identity", "is_grown", "is_stored", "owner", "segments"),
+        *("session", "size", "target"),
     )
 
     def __init__(
@@ -55,6 +55,8 @@ class PendingBody:
         #: Of the writer's memory, when the request was split.
         self.generation = 0
         self.session = identity.session
+        #: It has the conversation of the request before it, and more at the end.
+        self.is_grown = False
 
 
 class TappedCall:

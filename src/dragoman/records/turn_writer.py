@@ -4,8 +4,9 @@ import asyncio
 import os
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
 from dragoman.config.config import Config
@@ -18,12 +19,12 @@ from dragoman.records.journal import JournalEntry
 from dragoman.records.sessions import find_project, find_session
 from dragoman.records.store import (
     DELETED_AT_ONCE,
-    BodyRow,
+    NewTurn,
     Row,
     connect_records,
     delete_turns,
     find_expired,
-    insert_turn,
+    insert_turns,
     read_deletions,
     read_size,
 )
@@ -33,12 +34,16 @@ from dragoman.storage.database import identify_file
 
 #: Turns between two checks of the limits, at least.
 CHECK_EVERY = 50
-#: Turns between two checkpoints of the write-ahead log.
-CHECKPOINT_EVERY = 100
+#: Turns between two checkpoints of the write-ahead log. One with contents counts as `CONTENTS_WEIGHT` turns.
+CHECKPOINT_EVERY = 1000
+CONTENTS_WEIGHT = 10
 #: Bytes of the write-ahead log from which on it is copied earlier. It is cut to this size afterwards.
 MAX_LOG = 32 * 1024 * 1024
 #: Requests of a session that are searched for its project. Later ones have the folders of other programs.
 MAX_SEARCHES = 5
+#: So many times as long as it took to examine a miss of the prompt cache, no other one is examined.
+DIAGNOSIS_PAUSE = 50
+_ID_RANGE = "SELECT COALESCE(MIN(id), 1), COALESCE((SELECT MAX(id) FROM turns), 0) FROM turns"
 #: Sessions that are remembered.
 MAX_SESSIONS = 2000
 
@@ -90,8 +95,11 @@ class TurnWriter:
         self._until_checkpoint = CHECKPOINT_EVERY
         #: The prompt tokens of the last turn, by session, sub-agent and target.
         self._inputs: OrderedDict[tuple[str, str, str], int] = OrderedDict()
-        #: The number of the last turn of each session, within one transaction: other processes write too.
-        self._numbers: dict[str, int] = {}
+        #: Turns whose prompt the provider should have had in its cache, and when the next one is examined.
+        self._suspects: list[Row] = []
+        self._next_diagnosis = 0.0
+        #: The first id of a turn, and how many of those between it and the last one are not used.
+        self._first = self._gaps = 0
         self.broken_prefixes = 0
         self.last_broken_prefix = ""
         self.written = 0
@@ -189,7 +197,7 @@ class TurnWriter:
         if job.client is not None:
             job.session = job.client.session
         else:
-            job.session = find_session(job.identity, split_members(body), job.owner)
+            job.session = job.session or find_session(job.identity, split_members(body), job.owner)
         if not job.is_stored:
             return self._find_project(job.session, body)
         new = self._contents.prepare(job, body)
@@ -210,67 +218,88 @@ class TurnWriter:
     def _write_turns(self, ended: list[EndedTurn | JournaledTurn]) -> list[Row]:
         connection = self._connection or self._connect()
         connection.execute("BEGIN IMMEDIATE")
-        self._numbers.clear()
         try:
             self._check_deletions(connection)
-            rows = [
-                self._write_turn(connection, turn)
+            turns = [
+                self._build_turn(connection, turn)
                 if isinstance(turn, EndedTurn)
-                else self._write_entry(connection, turn.entry)
+                else self._complete_entry(turn.entry)
                 for turn in ended
             ]
+            rows = insert_turns(connection, turns)
             self._until_check -= len(rows)
             self._until_measurement -= len(rows)
-            self._until_checkpoint -= len(rows)
-            if self._until_check <= 0:
+            self._until_checkpoint -= sum(CONTENTS_WEIGHT if turn.bodies else 1 for turn in turns)
+            if self._until_check <= 0 or self._are_too_many(connection):
                 self._apply_limits(connection, rows[-1]["started"])
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
+        self._suspects += [row for row, turn in zip(rows, turns, strict=True) if self._is_suspect(turn)]
         return rows
 
-    def _write_turn(self, connection: sqlite3.Connection, turn: EndedTurn) -> Row:
+    def _build_turn(self, connection: sqlite3.Connection, turn: EndedTurn) -> NewTurn:
         record, tap, now, _, _ = turn
         request = tap.request
         session = tap.identity.session or (request.session if request else "") or record.request_id
         project = self._projects.get(session, "")
         row = build_row(record, tap, session, project, now)
         bodies = self._contents.write(connection, tap) if isinstance(tap, BodyTap) else []
-        row = self._insert(connection, row, encode_details(record, tap), bodies)
-        if bodies:
-            self._check_prefix(connection, row)
-        return row
+        is_grown = any(call.request is not None and call.request.is_grown for call in tap.calls[-1:])
+        return NewTurn(row, encode_details(record, tap), bodies, is_grown)
 
-    def _write_entry(self, connection: sqlite3.Connection, entry: JournalEntry) -> Row:
+    def _complete_entry(self, entry: JournalEntry) -> NewTurn:
         entry.row["project"] = self._projects.get(entry.row["session"], "")
-        return self._insert(connection, entry.row, bytes(entry.details), ())
+        return NewTurn(entry.row, bytes(entry.details))
 
-    def _insert(
-        self, connection: sqlite3.Connection, row: Row, details: bytes, bodies: Sequence[BodyRow]
-    ) -> Row:
-        session = row["session"]
-        if session in self._numbers:
-            row["number"] = self._numbers[session] + 1
-        row = insert_turn(connection, row, details, bodies)
-        self._numbers[session] = row["number"]
-        return row
+    def _is_suspect(self, turn: NewTurn) -> bool:
+        """Whether the provider has read far less of the prompt from its cache than it could have.
 
-    def _check_prefix(self, connection: sqlite3.Connection, row: Row) -> None:
-        """Count an unexpected miss of the prompt cache that the gateway caused, by a change of the prompt."""
+        Not if it got the prompt of the turn before and more: then the gateway cannot have caused it.
+        """
+        row = turn.row
+        if not turn.bodies:
+            return False
         chain = (row["session"], row["sub_agent"], row["target"])
         before, self._inputs[chain] = self._inputs.get(chain, 0), row["input"] or 0
         if len(self._inputs) > MAX_SESSIONS:
             self._inputs.popitem(last=False)
         read = row["cache_read"]
-        if read is None or min(before, row["input"] or 0) < 2 * MIN_CACHED or read > before // 2:
-            return
+        is_long = min(before, row["input"] or 0) >= 2 * MIN_CACHED
+        return read is not None and is_long and read <= before // 2 and not turn.is_grown
+
+    def diagnose_misses(self) -> None:
+        """Count unexpected misses of the prompt cache that the gateway caused, by a change of the prompt.
+
+        Called when no reply waits: to compare whole prompts takes long. Some turns are left out, if there are
+        so many of them that it would take more than a share of the time.
+        """
+        suspects, self._suspects = self._suspects, []
+        for row in suspects:
+            began = monotonic()
+            if self._connection is None or began < self._next_diagnosis:
+                return
+            try:
+                self._diagnose(self._connection, row)
+            except Exception as error:  # As in `write`. A command may just have deleted the session.
+                self.error = f"a miss of the prompt cache cannot be examined: {error!r}"
+            ended = monotonic()
+            self._next_diagnosis = ended + (ended - began) * DIAGNOSIS_PAUSE
+
+    def _diagnose(self, connection: sqlite3.Connection, row: Row) -> None:
         report = diagnose_turn(connection, row["session"], row["number"])
         if report is not None and report.cause == "gateway" and report.upstream_break is not None:
             self.broken_prefixes += 1
             place = f"{report.upstream_break.path}, character {report.upstream_break.position}"
             self.last_broken_prefix = f"session {row['session']}, turn {row['number']}: {place}"
+
+    def _are_too_many(self, connection: sqlite3.Connection) -> bool:
+        """Whether there may be more turns than the limit. It reads two ids, however many there are."""
+        first, last = connection.execute(_ID_RANGE).fetchone()
+        gaps = self._gaps if first == self._first else 0
+        return int(last - first + 1 - gaps) > self._get_config().records.max_count
 
     def _apply_limits(self, connection: sqlite3.Connection, now: float) -> None:
         limits = self._get_config().records
@@ -295,6 +324,9 @@ class TurnWriter:
         if is_too_large or len(expired) >= DELETED_AT_ONCE:
             # Look again soon: one deletion takes a limited number of turns.
             self._until_check = 1
+        self._first, last = connection.execute(_ID_RANGE).fetchone()
+        (count,) = connection.execute("SELECT COUNT(*) FROM turns").fetchone()
+        self._gaps = last - self._first + 1 - count
 
     def _check_deletions(self, connection: sqlite3.Connection) -> None:
         """Forget blocks that were deleted since the last look, by this process or by a command."""
