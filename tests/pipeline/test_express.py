@@ -24,7 +24,24 @@ SEARCH: dict[str, list[object]] = {
 }
 
 TEXTS = st.text(max_size=6) | st.sampled_from(
-    ["a", "usage", "text", "\n", '"', "\\", "\x00", "\x7f", "\u2028", "é\U0001f600", "</b>", "/"]
+    [
+        "a",
+        "usage",
+        "text",
+        "\n",
+        '"',
+        "\\",
+        "\x00",
+        "\x7f",
+        "\u2028",
+        "é\U0001f600",
+        "</b>",
+        "/",
+        "a\n",
+        "- ",
+        "<tool_call>",
+        "```",
+    ]
 )
 CITATION = {
     "type": "url_citation",
@@ -90,9 +107,10 @@ def test_citations_after_the_express_path_have_their_bytes(searches: bool) -> No
     assert translate("gemini", Governance(), stream, searches=searches) == expected
 
 
+@pytest.mark.parametrize("governance", [Governance(), Governance(tools="hold", harvest="auto", rename=True)])
 @pytest.mark.parametrize("client", DIALECTS)
 def test_texts_like_the_one_before_take_the_express_path(
-    client: str, monkeypatch: pytest.MonkeyPatch
+    client: str, governance: Governance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[bytes] = []
     joined: list[bytes] = []
@@ -107,8 +125,8 @@ def test_texts_like_the_one_before_take_the_express_path(
         return translated
 
     monkeypatch.setattr(ExpressPath, "translate", translate_and_note)
-    deltas = [chunk({"content": text}) for text in ("one", "two", "three", 'fo"ur\n', "é")]
-    translate(client, Governance(), [chunk({"role": "assistant"}), *deltas, finish("stop"), DONE])
+    deltas = [chunk({"content": text}) for text in ("one", "two", "three", "fo\\ur\t", "é")]
+    translate(client, governance, [chunk({"role": "assistant"}), *deltas, finish("stop"), DONE])
     assert taken == deltas[-len(taken) :]
     assert len(taken) >= 3
     outside_ascii = 1 if client == "gemini" else 0

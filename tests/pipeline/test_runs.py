@@ -19,9 +19,12 @@ GOVERNANCE = (
 
 TEXTS = st.lists(
     st.sampled_from(
-        ["a", "one ", "é", "\u2028", "\n", '"', "\\", "<tool", "_call>", '{"name":', "</tool_call>", ""]
+        [
+            *["a", "one ", "é", "\u2028", "\n", '"', "\\", "<tool", "_call>", '{"name":', "</tool_call>", ""],
+            *["- b\n", "\n\n", "```", "c d", "[", "{"],
+        ]
     ),
-    max_size=12,
+    max_size=24,
 )
 ARGUMENTS = st.lists(
     st.sampled_from(

@@ -9,6 +9,7 @@ from dragoman.hub.events import (
     BlockClosed,
     BlockOpened,
     CitationAdded,
+    DeltaRun,
     ReasoningDelta,
     ReplyEvent,
     ReplyFailed,
@@ -20,7 +21,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.usage import Usage
 from dragoman.wire.fields import encode
-from dragoman.wire.sse import Frame, Frames
+from dragoman.wire.sse import Frame, Frames, join_frames
 from tests.toy_dialect.errors import write_error
 
 ENDS = {"tool_calls": "calls", "length": "limit", "context_window": "limit"}
@@ -32,6 +33,9 @@ class ToyStreamWriter:
     def __init__(self, context: ClientContext) -> None:
         self._context = context
         self._usage = Usage()
+
+    def write_run(self, run: DeltaRun) -> Frames:
+        return join_frames(map(self.write, run.expand()))
 
     def write(self, event: ReplyEvent) -> Frames:
         match event:

@@ -80,15 +80,14 @@ class StreamReader(Protocol):
 class StreamWriter(Protocol):
     """Grammatical events in, one block after another; frames of a legal stream out.
 
-    A writer may also have a method `write_run` (`WriteRun`), which writes a run faster than delta by delta,
-    and `count_text` and `counts_only_ascii`, for the express path (`pipeline.express`).
+    A writer may also have `count_text` and `counts_only_ascii`, for the express path (`pipeline.express`).
     """
 
     def write(self, event: ReplyEvent) -> Frames: ...
 
-
-#: Gives the frames of all deltas of a run, as so many calls of `StreamWriter.write` would give them.
-WriteRun = Callable[[DeltaRun], Sequence[Frame | FrameRun]]
+    def write_run(self, run: DeltaRun) -> Sequence[Frame | FrameRun]:
+        """The frames of all deltas of a run, as so many calls of `write` would give them."""
+        ...
 
 
 class StreamWriterClass(Protocol):

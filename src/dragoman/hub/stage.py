@@ -7,7 +7,7 @@ order.
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal, Protocol, assert_never
+from typing import Literal, Protocol, assert_never, runtime_checkable
 
 import msgspec
 
@@ -43,6 +43,25 @@ class Stage(Protocol):
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]: ...
 
 
+@runtime_checkable
+class HoldingStage(Protocol):
+    """A stage that holds events back for a limited time."""
+
+    def take_overdue(self) -> list[ReplyEvent]:
+        """Return the events that were held back for their full time."""
+        ...
+
+
+@runtime_checkable
+class TimedStage(HoldingStage, Protocol):
+    """A holding stage that can also hold a call's opening, so that the client has nothing of it yet."""
+
+    @property
+    def holds_for_a_time(self) -> bool:
+        """Whether a call is held back that `take_overdue` returns when its time is over."""
+        ...
+
+
 #: A stage that handles texts may offer, as its attribute `skim`, a cheap test: `feed` returns a text
 #: unchanged if the test holds. It is valid until the next event that is no delta. A text that passes the test
 #: also passes it in pieces.
@@ -50,7 +69,8 @@ Skim = Callable[[str], bool]
 
 
 #: A stage may offer, as its attribute `feed_run`, a way to take a run of deltas at once. It returns the texts
-#: that go on: those of the run, or none. If it returns None, it has taken nothing: feed each delta.
+#: that go on, or none: what `feed` would return for each. If it returns None, it has taken nothing: feed each
+#: delta.
 FeedRun = Callable[[DeltaRun], list[str] | None]
 
 _NOTHING: frozenset[type] = frozenset()

@@ -17,6 +17,7 @@ import msgspec
 from dragoman.dialects.event_template import EventTemplate
 from dragoman.dialects.interfaces import StreamReader, StreamWriter
 from dragoman.hub.events import ReadEvents, TextDelta
+from dragoman.hub.stage import Skim
 from dragoman.wire.sse import FrameRuns, Output, RawEvents, encode_sse
 
 _encode = msgspec.json.Encoder().encode
@@ -41,7 +42,9 @@ class ExpressPath:
         "_head",
         "_index",
         "_keeps_texts",
+        "_learned",
         "_reader",
+        "_skim",
         "_tail",
         "_template",
         "_texts",
@@ -59,6 +62,9 @@ class ExpressPath:
         self._writes_deltas = False
         #: The bytes around the text of an event, in and out, and the block of the text.
         self._template: EventTemplate | None = None
+        #: The template that was learned last. The same block has the same bytes around later texts too.
+        self._learned: EventTemplate | None = None
+        self._skim: Skim | None = None
         self._head = self._tail = b""
         self._index = 0
         #: The characters that passed since reader and writer were informed, and those written as deltas.
@@ -73,7 +79,7 @@ class ExpressPath:
         if template is None:
             return None
         text = template.read_event(data)
-        if not text or self._characters > MOST_CHARACTERS:
+        if not text or self._characters > MOST_CHARACTERS or (self._skim and not self._skim(text)):
             self.leave()
             return None
         self._characters += len(text)
@@ -84,23 +90,28 @@ class ExpressPath:
             return self._writer.write(TextDelta(self._index, text))
         return RawEvents(self._head + _encode(text) + self._tail)
 
-    def learn(self, data: bytes, events: ReadEvents, output: FrameRuns) -> None:
-        """Learn from a read that took the ordinary way. Called only if no stage handles texts."""
+    def learn(self, data: bytes, events: ReadEvents, output: FrameRuns, skim: Skim | None) -> None:
+        """Learn from a read that took the ordinary way. Called only if no stage handles texts, or one with
+        the test `skim`: what does not pass it leaves the path."""
         event = events[0]
         if self._count_read is None or type(event) is not TextDelta:
             return
         template: EventTemplate | None = getattr(self._reader, "text_template", None)
-        if template is None or len(output.parts) != 1 or template.read_event(data) != event.text:
+        if template is None:
             return
         count: Callable[[int], None] | None = getattr(self._writer, "count_text", None)
-        if count is not None:
-            encoded, value = encode_sse(output), _encode(event.text)
-            # A text that occurs twice may be the name of a member.
-            if encoded.count(value) != 1:
+        if template is not self._learned or event.index != self._index or count != self._count_written:
+            if len(output.parts) != 1 or template.read_event(data) != event.text:
                 return
-            self._head, _, self._tail = encoded.partition(value)
-        self._template, self._index, self._count_written = template, event.index, count
-        self._writes_deltas = count is None or getattr(self._writer, "counts_only_ascii", False)
+            if count is not None:
+                encoded, value = encode_sse(output), _encode(event.text)
+                # A text that occurs twice may be the name of a member.
+                if encoded.count(value) != 1:
+                    return
+                self._head, _, self._tail = encoded.partition(value)
+            self._learned, self._index, self._count_written = template, event.index, count
+            self._writes_deltas = count is None or getattr(self._writer, "counts_only_ascii", False)
+        self._template, self._skim = template, skim
 
     def leave(self) -> None:
         """Inform reader and writer. The next event takes the ordinary way."""

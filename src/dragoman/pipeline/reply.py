@@ -12,7 +12,7 @@ and becomes a failed ending in the client's dialect.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from dragoman.dialects.frames import TOO_DEEP
 from dragoman.dialects.interfaces import (
@@ -21,7 +21,6 @@ from dragoman.dialects.interfaces import (
     StreamReader,
     StreamWriter,
     UpstreamContext,
-    WriteRun,
 )
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, NameMap, build_reply_stages, build_restoration
@@ -38,7 +37,16 @@ from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.reply_grammar import GrammarChecker
 from dragoman.hub.request import Request
-from dragoman.hub.stage import CallOrder, FeedRun, Sequencer, Skim, Stage, find_handlers
+from dragoman.hub.stage import (
+    CallOrder,
+    FeedRun,
+    HoldingStage,
+    Sequencer,
+    Skim,
+    Stage,
+    TimedStage,
+    find_handlers,
+)
 from dragoman.hub.tally import TALLY_EVENTS, Tally
 from dragoman.pipeline.express import ExpressPath
 from dragoman.pipeline.governance import GovernedRequest
@@ -132,23 +140,8 @@ class ReplyRounds(Protocol):
 Parts = list[Frame | FrameRun]
 
 
-@runtime_checkable
-class HoldingStage(Protocol):
-    """A stage that holds events back for a limited time."""
-
-    def take_overdue(self) -> list[ReplyEvent]:
-        """Return the events that were held back for their full time."""
-        ...
-
-
-@runtime_checkable
-class TimedStage(HoldingStage, Protocol):
-    """A holding stage that can also hold a call's opening, so that the client has nothing of it yet."""
-
-    @property
-    def holds_for_a_time(self) -> bool:
-        """Whether a call is held back that `take_overdue` returns when its time is over."""
-        ...
+#: A run of so many texts passes a stage one by one if the stage cannot take it as a whole.
+SHORT_RUN = 4
 
 
 class TranslatedReply:
@@ -169,7 +162,6 @@ class TranslatedReply:
         self._lasting: list[Stage] = [*stages, Sequencer(call_order)]
         self._rounds = rounds
         self._writer = writer
-        self._write_frames: WriteRun | None = getattr(writer, "write_run", None)
         self._checker = GrammarChecker()
         self.is_ended = False
         self.is_round_over = False
@@ -188,8 +180,8 @@ class TranslatedReply:
             return []
         events = self._reader.feed_runs(data)
         output = self._run(events)
-        if len(events) == 1 and not self._handlers[TextDelta] and not self.is_ended:
-            self._express.learn(data, events, output)
+        if len(events) == 1 and (self._skim or not self._handlers[TextDelta]) and not self.is_ended:
+            self._express.learn(data, events, output, self._skim)
         return output
 
     def feed_frames(self, frames: Iterable[Frame]) -> Output:
@@ -281,25 +273,32 @@ class TranslatedReply:
         frames += self._writer.write(event)
         return None
 
-    def _write_run(self, run: DeltaRun, frames: Parts) -> None:
-        """Pass a run through the stages that handle its kind: as a whole, or delta by delta from one on."""
-        handlers = self._handlers[run.kind]
-        if run.kind is TextDelta and self._skim and self._skim("".join(run.texts)):
-            handlers = ()
+    def _write_run(self, run: DeltaRun, frames: Parts, first: int = 0) -> None:
+        """Pass a run through the stages from `first` on that handle its kind: as a whole, if they take it."""
+        handlers = [position for position in self._handlers[run.kind] if position >= first]
+        if handlers and run.kind is TextDelta and self._skim and self._skim("".join(run.texts)):
+            handlers = []
         for position in handlers:
             feed_run: FeedRun | None = getattr(self._stages[position], "feed_run", None)
             texts = feed_run(run) if feed_run else None
             if texts is None:
-                return self._write_deltas(run, position, frames)
+                # Of many texts few need a stage, and of a call's arguments all.
+                is_divided = feed_run and run.kind is TextDelta and len(run.texts) > SHORT_RUN
+                return (self._write_halves if is_divided else self._write_deltas)(run, position, frames)
             if not texts:
                 return None
+            if texts is not run.texts:
+                run = DeltaRun(run.kind, run.index, texts)
         self._checker.check(run.kind(run.index, run.texts[0]))
-        if self._write_frames is not None:
-            frames += self._write_frames(run)
-        else:
-            for event in run.expand():
-                frames += self._writer.write(event)
+        frames += self._writer.write_run(run)
         return None
+
+    def _write_halves(self, run: DeltaRun, first: int, frames: Parts) -> None:
+        """Pass both halves of a run, from the stage at `first` on."""
+        middle = len(run.texts) // 2
+        for texts in (run.texts[:middle], run.texts[middle:]):
+            if not self.is_ended:
+                self._write_run(DeltaRun(run.kind, run.index, texts), frames, first)
 
     def _write_deltas(self, run: DeltaRun, first: int, frames: Parts) -> None:
         """Pass the deltas of a run one by one, from the stage at `first` on."""

@@ -8,7 +8,7 @@ from dragoman.governance.harvest import AUTO
 from dragoman.governance.harvest import families as known_families
 from dragoman.governance.harvest.candidates import build_plan
 from dragoman.hub.blocks import Text, ToolCall
-from dragoman.hub.events import BlockClosed, BlockOpened, ReplyEvent, ReplyStarted, TextDelta
+from dragoman.hub.events import BlockClosed, BlockOpened, DeltaRun, ReplyEvent, ReplyStarted, TextDelta
 from tests.dialects.strategies import replies
 from tests.governance.harvest.case_file import cases, describe
 from tests.governance.harvest.running import TOOLS, cuts_of, harvested, reply_of, stage, through
@@ -158,6 +158,56 @@ def skimmed(family: str, events: list[ReplyEvent]) -> list[ReplyEvent]:
 def test_what_is_skimmed_need_not_be_fed(family: str, text: str, data: st.DataObject) -> None:
     events = reply_of(data.draw(cuts_of(text)))
     assert skimmed(family, events) == through(stage(family), events)
+
+
+#: Pieces of lines, most of them without any marker.
+line_pieces = st.lists(
+    st.sampled_from(
+        [
+            *["a", "a word ", "two\nlines", "x\n", "\n", "\n\n", "\r\n", "  ", "\tb", "- ", "1. ", ")"],
+            *["```", "```\n", "~~~", "`", '"', "“", "<", "<b>", "</b>", "[", "{", "<!--", "<tool_call>"],
+            *['<tool_call>{"name":"get_time","arguments":{}}', "</tool_call>", "<think>", "</think>"],
+        ]
+    ),
+    min_size=1,
+    max_size=24,
+)
+
+
+@given(family=families, pieces=line_pieces, sizes=st.lists(st.integers(1, 9), min_size=1, max_size=9))
+@settings(max_examples=500)
+def test_runs_of_pieces_pass_as_the_pieces_alone(family: str, pieces: list[str], sizes: list[int]) -> None:
+    events = reply_of(pieces)
+    harvest = stage(family)
+    out: list[ReplyEvent] = []
+    at = number = 0
+    while at < len(events):
+        size = 1
+        if isinstance(events[at], TextDelta):
+            texts = [
+                each.text
+                for each in events[at : at + sizes[number % len(sizes)]]
+                if isinstance(each, TextDelta)
+            ]
+            number += 1
+            passed = harvest.feed_run(DeltaRun(TextDelta, 0, texts))
+            if passed is not None:
+                out += [TextDelta(0, text) for text in passed]
+                at += len(texts)
+                continue
+        out += harvest.feed(events[at])
+        at += size
+    assert out == through(stage(family), events)
+
+
+def test_a_run_of_lines_needs_no_scan() -> None:
+    harvest = stage(AUTO)
+    for event in reply_of(["Well."])[:3]:
+        harvest.feed(event)
+    texts = ["one", " two\n", "- three", "\n", "\n", "  four\nfive\n"]
+    assert harvest.feed_run(DeltaRun(TextDelta, 0, texts)) == ["one", " two", "\n- three", "\n\n  four\nfive"]
+    assert harvest.feed_run(DeltaRun(TextDelta, 0, ["six", "\n<tool", "x"])) is None
+    assert harvest.feed_run(DeltaRun(TextDelta, 0, ["six", "!"])) == ["\nsix", "!"]
 
 
 @given(family=families, events=replies())

@@ -10,6 +10,7 @@ Modules, in the order in which a reply passes them:
 - `whole_reply`: the stage for replies that are not streamed.
 - `candidates`: `SearchPlan`, what to look for under a family or `auto`; the readers behind one marker.
 - `scanner`: `TextScanner`, one text block as it arrives: text, reasoning, calls.
+- `plain_text`: `PlainText`, text without any marker, which need not be scanned.
 - `quoting`: `QuoteTracker`, whether a place in the text is code or a quotation.
 - `parts`: what the scanner returns.
 - `format`: what a family is: markers with readers, and reasoning tags.

@@ -28,7 +28,7 @@ from dragoman.governance.harvest.format import (
     constant_reader,
 )
 from dragoman.governance.harvest.parts import TEXT_BEHIND
-from dragoman.governance.harvest.quoting import SIGNIFICANT, QuoteTracker
+from dragoman.governance.harvest.quoting import QUOTING, SIGNIFICANT, QuoteTracker
 from dragoman.governance.tool_names import DeclaredTool
 
 
@@ -100,7 +100,7 @@ class KnownTools:
 class OpenerTable:
     """Candidates by their marker."""
 
-    __slots__ = ("by_marker", "distinct", "markers", "stops")
+    __slots__ = ("by_marker", "distinct", "line_stops", "markers", "stops")
 
     def __init__(self, candidates: Iterable[MarkerCandidate]) -> None:
         self.by_marker: dict[str, tuple[MarkerCandidate, ...]] = {}
@@ -112,6 +112,8 @@ class OpenerTable:
         self.distinct = tuple(marker for marker, known in self.by_marker.items() if not known[0].is_bare)
         #: Every character that may begin a marker within a line, or change whether one counts.
         self.stops = re.compile(f"[{LiteralSet(self.distinct).firsts}{SIGNIFICANT}]")
+        #: Every character that may begin any marker, or change whether one counts, without line breaks.
+        self.line_stops = re.compile(f"[{self.markers.firsts}{QUOTING}]")
 
     def __bool__(self) -> bool:
         return bool(self.by_marker)

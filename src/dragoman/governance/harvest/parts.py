@@ -70,6 +70,11 @@ class PartList:
         #: The line break between text and a call behind it, for text that may follow the call.
         self._line_break = ""
 
+    @property
+    def passes_text(self) -> bool:
+        """Whether text is added as it is, behind the layout."""
+        return not (self.skips_blanks or self._line_break)
+
     def add_text(self, text: str, *, keeps_breaks: bool) -> None:
         """Add text. Line breaks at its end are held back, unless `keeps_breaks`."""
         text = self._strip(text)

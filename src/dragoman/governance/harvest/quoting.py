@@ -7,12 +7,18 @@ inline code that is open lasts until its line ends.
 
 import re
 
-#: The characters that can begin or end a quotation, for use in a character class.
-SIGNIFICANT = r"\r\n`~\"“”<>"
+#: The characters that can begin or end a quotation within a line, for use in a character class.
+QUOTING = r"`~\"“”<>"
+#: The same and line breaks, which end some quotations.
+SIGNIFICANT = rf"\r\n{QUOTING}"
+#: The characters that can end a code fence.
+FENCES = re.compile("[`~]")
 _SPECIAL = re.compile(rf"`+|~+|[{SIGNIFICANT}]")
 #: Matches what is not the beginning of a line: a fence may follow blanks and the mark of a list item.
 _NOT_LINE_START = re.compile(r"[^\s*+\-\d.)]")
 _NOT_BLANK = re.compile(r"\S")
+#: A line that is neither blank nor indented.
+_LINE = re.compile(r"[\r\n]\S")
 _BEFORE_AN_OPENING_QUOTE = frozenset(" \t\r\n([{:=,")
 #: The same, or the end of a tag before the answer.
 _BEFORE_A_LONE_QUOTE = _BEFORE_AN_OPENING_QUOTE | {">"}
@@ -27,6 +33,8 @@ _LONG_QUOTES = frozenset(("''", '""'))
 _ITEM_MARKS = frozenset("-*+@•")
 _SENTENCE_ENDS = frozenset(".!?…\u3002\uff01\uff1f")
 _TAB_WIDTH = 4
+#: How much of the end of a long text without quoting characters is read.
+_READ_AT_END = 100
 
 _TAG = re.compile(r"(/?)([A-Za-z][\w.-]*)(?:\s[^<>]*)?(/?)")
 #: How long a tag may be.
@@ -240,6 +248,24 @@ class QuoteTracker:
     def is_steady(self) -> bool:
         """Whether text without significant characters changes only the last characters."""
         return not (self._line_start or self._closing or self._run is not None or self._markup.is_in_tag)
+
+    @property
+    def keeps_lines_alike(self) -> bool:
+        """Whether text without quoting characters leaves open what is open now, however many lines it has."""
+        return self._opening is None and not (
+            self._closing or self._run is not None or self._markup.is_in_tag
+        )
+
+    def advance_lines(self, text: str) -> None:
+        """Add a text without quoting characters, if `keeps_lines_alike`.
+
+        Each line end resets what stands before a place. So only the last lines are read, with one that is
+        neither blank nor indented, and the first line end.
+        """
+        start = text.rfind("\n", 0, max(0, len(text) - _READ_AT_END))
+        if start < 0 or not _LINE.search(text, start):
+            start = 0
+        self.advance(text, start, len(text))
 
     def skip(self, text: str) -> None:
         """Add a text without significant characters. Only its end is kept."""

@@ -38,6 +38,7 @@ from dragoman.governance.harvest.parts import (
     ScannedPart,
     TextPart,
 )
+from dragoman.governance.harvest.plain_text import PlainText
 from dragoman.governance.harvest.quoting import QuoteTracker
 
 _NOT_BLANK = re.compile(r"\S")
@@ -76,12 +77,8 @@ class TextScanner:
         self._at = 0
         self._parts = PartList()
         self._quotes = QuoteTracker()
-        self._anywhere = plan.anywhere
-        #: Whether nothing waits, and the characters that can change that.
-        self._is_clear = False
-        self._stops = plan.anywhere.stops
-        #: The end of the text that `is_plain` accepted.
-        self._skipped = ""
+        self._plain = PlainText(plan.anywhere)
+        self.is_plain = self._plain.is_plain
         self._starts = plan.openers_at(place)
         self._state = _ScanState.START if self._starts else _ScanState.TEXT
         self._section: ReasoningSection | None = None
@@ -101,12 +98,14 @@ class TextScanner:
         """Whether the result depends on how the text ends."""
         return self._state in (_ScanState.BODY, _ScanState.DOUBT)
 
-    def is_plain(self, text: str) -> bool:
-        """Whether this piece is text without any marker, as most are. If so, it is taken: do not feed it."""
-        if not self._is_clear or self._stops.search(text):
-            return False
-        self._skipped = text if len(text) > 1 else self._skipped[-1:] + text
-        return True
+    def take_lines(self, texts: list[str]) -> list[str] | None:
+        """Take pieces without any marker. Returns the text sent for each; None: nothing was taken."""
+        may_take = self._state is _ScanState.TEXT and self._at == self._source.end
+        taken = self._plain.take_lines(texts, self._parts, self._quotes) if may_take else None
+        if taken is not None:
+            self._refused_end = -1
+            self._note_clear()
+        return taken
 
     def feed(self, text: str) -> list[ScannedPart]:
         """Add a piece of text. Returns the parts that are complete now."""
@@ -146,13 +145,15 @@ class TextScanner:
         return self._parts.take()
 
     def _run(self) -> None:
-        if self._skipped:
-            self._quotes.skip(self._skipped)
-            self._skipped = ""
+        if self._plain.settle(self._quotes):
+            self._refused_end = -1
         while _HANDLERS[self._state](self):
             pass
+        self._note_clear()
+
+    def _note_clear(self) -> None:
         waits = self._parts.layout or self._parts.skips_blanks or self._at != self._source.end
-        self._is_clear = self._state is _ScanState.TEXT and not waits and self._quotes.is_steady
+        self._plain.is_clear = self._state is _ScanState.TEXT and not waits and self._quotes.is_steady
 
     # One handler per state. It returns whether another one can go on.
 
@@ -166,9 +167,9 @@ class TextScanner:
         if found is None:
             return False
         self._state = _ScanState.TEXT
-        if self._anywhere.markers.match(source.text, stop):
+        if self._plain.openers.markers.match(source.text, stop):
             return True
-        tables = (self._anywhere, self._starts) if source.ending is None else ()
+        tables = (self._plain.openers, self._starts) if source.ending is None else ()
         if any(table.markers.find_partial(source.text, stop) == stop for table in tables):
             self._state = _ScanState.START
             return False
@@ -178,7 +179,7 @@ class TextScanner:
         return True
 
     def _scan_text(self) -> bool:
-        before, candidates = self._find_marker(self._anywhere.markers, self._anywhere, ())
+        before, candidates = self._find_marker(self._plain.openers.markers, self._plain.openers, ())
         self._add_text(before)
         if not isinstance(candidates, tuple):
             return False
@@ -302,7 +303,7 @@ class TextScanner:
 
     def _open_body(self, candidates: tuple[MarkerCandidate, ...]) -> None:
         self._origin = self._state
-        followers = (*self._anywhere.distinct, *(self._section.closers if self._section else ()))
+        followers = (*self._plain.openers.distinct, *(self._section.closers if self._section else ()))
         self._body = MarkerBody(self._source, self._at, candidates, self._tools, followers)
         self._state = _ScanState.BODY
 
@@ -321,8 +322,7 @@ class TextScanner:
             if self._section is not None:
                 self._resume_answer()
             self._interrupt_text()
-            self._anywhere = self._anywhere.with_framing(outcome.literals)
-            self._stops = self._anywhere.stops
+            self._plain.openers = self._plain.openers.with_framing(outcome.literals)
         else:
             self._add_calls(candidate, outcome.calls, length)
             self._state = self._origin
@@ -387,7 +387,7 @@ class TextScanner:
         self._run()
 
     def _add_text(self, text: str) -> None:
-        self._parts.add_text(text, keeps_breaks=self._quotes.is_fenced or not self._anywhere)
+        self._parts.add_text(text, keeps_breaks=self._quotes.is_fenced or not self._plain.openers)
 
 
 _HANDLERS: dict[_ScanState, Callable[[TextScanner], bool]] = {

@@ -25,6 +25,7 @@ from dragoman.hub.events import (
     BlockOpened,
     CitationAdded,
     Delta,
+    DeltaRun,
     ReasoningDelta,
     ReplyEvent,
     ReplyFailed,
@@ -140,17 +141,17 @@ class HarvestStage:
         """Replace an event by the events that are sent for it."""
         if type(event) is TextDelta:
             scanned = self._scanned.get(event.index)
-            if scanned is None:
-                return self._renumber(event)
-            is_in_place = scanned.number == event.index and not self._is_over
-            if is_in_place and scanned.scanner.is_plain(event.text):
-                return [event]
-            return self._scan(event, scanned)
-        handler = _HANDLERS.get(type(event))
-        if handler is None:
+            return self._renumber(event) if scanned is None else self._scan(event, scanned)
+        if (handler := _HANDLERS.get(type(event))) is None:
             return [event]
         events = self._write_complete_calls()
         return [*events, *handler(self, event)] if events else handler(self, event)
+
+    def feed_run(self, run: DeltaRun) -> list[str] | None:
+        """The texts that go on for a run of lines without any marker; None: nothing was taken."""
+        scanned = self._scanned.get(run.index)
+        may_pass = scanned and not (self._is_over or scanned.waiting) and scanned.number == run.index
+        return scanned.scanner.take_lines(run.texts) if scanned and may_pass else None
 
     def _write_complete_calls(self) -> list[ReplyEvent]:
         """Write the complete calls that were held back for the rest of their line."""
@@ -175,10 +176,9 @@ class HarvestStage:
     # Events of the upstream.
 
     def _scan(self, event: TextDelta, scanned: _ScannedBlock) -> list[ReplyEvent]:
-        if self._is_over:
-            return self._write_text(scanned, event.text)
-        if scanned.scanner.is_plain(event.text):
-            return self._write_text(scanned, event.text)
+        if self._is_over or scanned.scanner.is_plain(event.text):
+            is_in_place = scanned.number == event.index and not self._is_over
+            return [event] if is_in_place else self._write_text(scanned, event.text)
         parts = scanned.scanner.feed(event.text)
         if parts:
             events = self._write_parts(scanned, parts)
