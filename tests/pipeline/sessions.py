@@ -341,16 +341,14 @@ def compare_request(
 ) -> str:
     """Build a request with remembered history. Returns how it differs from its whole translation.
 
-    A request that is not continued was translated as a whole.
+    Also for a request that is not continued: its front is fitted to be remembered.
     """
     continued = try_build(body, source, target, own, facts, governance)
     counts["requests"] += 1
-    if isinstance(continued, TargetRequest) and not continued.is_continued:
-        return ""
     whole = try_build(body, source, target, None, facts, governance)
     if isinstance(continued, TargetRequest) and isinstance(whole, TargetRequest):
-        counts["continued"] += 1
-        counts["governed"] += not governance.is_off
+        counts["continued"] += continued.is_continued
+        counts["governed"] += continued.is_continued and not governance.is_off
         return continued.compare(whole)
     counts["refused"] += 1
     return "" if continued == whole else f"{continued} or {whole}"

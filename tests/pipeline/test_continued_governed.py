@@ -1,6 +1,6 @@
 """Governed requests reuse translated history, and their replies are those to a whole translation."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from dragoman.hub.events import StopCause
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.remembered import OwnHistories, RememberedHistories
 from dragoman.pipeline.target_request import TargetRequest
+from dragoman.providers.profile import Profile
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import encode_sse
 from tests.exchange.governing import events_of, write_stream
@@ -99,6 +100,37 @@ def test_what_governance_changes_of_a_request_is_reported_once() -> None:
     send(bodies[3], governance, None, whole)
     assert continued == whole
     assert [each.kind for each in continued] == ["choice", "contract"]
+
+
+class InterruptedProvider:
+    """A provider whose profile is asked for while another thread builds the same plan for another target."""
+
+    def __init__(self, provider: Provider, interrupt: Callable[[], object]) -> None:
+        self._provider = provider
+        self._interrupt = interrupt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+    def build_profile(self, model: str, *, only_stated: bool = False) -> Profile:
+        self._interrupt()
+        return self._provider.build_profile(model, only_stated=only_stated)
+
+
+def test_two_targets_of_a_request_may_be_built_at_once() -> None:
+    governance = read_governance(LOCAL)
+    limited = msgspec.structs.replace(PROVIDER, name="limited", models={"*": {"tool_name_limit": 12}})
+    tools = [BASH, {**BASH, "name": "mcp__server__read_all_files"}]
+    (body,) = grow(1, tools=tools)
+    plan = RequestPlan(RequestMetadata(dialect="anthropic", request_id="req"), body)
+    plan.histories = OwnHistories(RememberedHistories(LIMIT), "caller")
+    plan.peek()
+    interrupted = InterruptedProvider(
+        limited, lambda: plan.build_target_request(PROVIDER, "model-2", governance=governance)
+    )
+    built = plan.build_target_request(interrupted, "model-2", governance=governance)
+    assert built.body == send(body, governance, None, provider=limited).body
+    assert built.body != send(body, governance, None).body
 
 
 @pytest.mark.parametrize("kept", [True, False])

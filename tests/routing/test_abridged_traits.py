@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.agents.instructions import Instructions
 from dragoman.config.provider import Provider
 from dragoman.pipeline import reuse
+from dragoman.pipeline.history import ConversationMemo
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.remembered import OwnHistories, RememberedHistories
 from dragoman.routing.traits import RequestTraits
@@ -199,6 +201,27 @@ def test_the_same_history_with_another_system_prompt_has_other_traits() -> None:
     assert comparison.counts["abridged"] == 4
     assert comparison.counts["roles"] == 3
     assert comparison.counts["project"] == 1
+
+
+class OverwrittenMemo(ConversationMemo):
+    """What the thread of another request of the conversation overwrites at once."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, ((), Instructions(())) if name == "instructions" and value else value)
+
+
+def test_two_requests_of_a_conversation_may_be_read_at_once() -> None:
+    own = OwnHistories(RememberedHistories(LIMIT), "caller")
+    provider = Provider(name="server", dialect="openai_chat", base_url="http://127.0.0.1:9")
+    for count in (2, 3):
+        plan = start(encode(talk(count), system="naïve"), "anthropic", AGENTS[0], own)
+        abridged = plan.abridged
+        plan.build_target_request(provider, "model-2")
+        plan.keep_history()
+    assert abridged is not None
+    history = msgspec.structs.replace(abridged.history, memo=OverwrittenMemo())
+    read = msgspec.structs.replace(abridged, history=history)
+    assert read.find_instructions().find_roles(ROLES) == {"lead"}
 
 
 @pytest.mark.parametrize("target", ["anthropic", "openai_chat"])

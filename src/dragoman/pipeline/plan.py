@@ -241,7 +241,7 @@ class RequestPlan:
                 return unread
         if tools is not None or settings is not None:
             request = asked or self._edit(refused_seals, edit)
-            governed = partial(self._govern, request, provider, model, governance, report, timer)
+            governed = partial(self._govern, request, provider, model, governance, reuse, report, timer)
             return governed(strict=strict, can_forward=can_forward, tools=tools, steps=steps)
         profile = provider.build_profile(model, only_stated=can_forward and model == self.model)
         facts = build_target_facts(profile, self.metadata.dialect)
@@ -306,6 +306,7 @@ class RequestPlan:
         provider: TargetProvider,
         model: str,
         governance: Governance,
+        reuse: HistoryReuse | None,
         report: Report,
         timer: Callable[[], float] | None,
         *,
@@ -317,14 +318,14 @@ class RequestPlan:
         """Build a request under governance. Its reply is translated even if the request is forwarded."""
         losses = Losses(self.read_losses)
         target = find_governed_target(governance, provider.build_profile(model), self.metadata.dialect)
-        front = self._reuse.fit_front(request) if self._reuse else None
+        front = reuse.fit_front(request) if reuse else None
         governed = govern_request(request, target, losses, front)
         for intervention in governed.interventions:
             report(intervention)
         facts = target.facts
         body, _, lost = self._encode(governed.sent, facts, losses, can_forward=can_forward, strict=strict)
-        if self._reuse is not None:
-            self._reuse.learn(request, governed.find_fitted(), lost, front)
+        if reuse is not None:
+            reuse.learn(request, governed.find_fitted(), lost, front)
         build = partial(TargetRequest, self, provider, model, body, "translate", facts=facts, losses=lost)
         return build(governed=governed, report=report, timer=timer, tools=tools, steps=steps)
 

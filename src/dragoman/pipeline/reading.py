@@ -167,10 +167,12 @@ class AbridgedRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         is_begun = self.kept.last_user is not None
         new = [each for each in reading.messages if not is_begun or each.role in SYSTEM_ROLES]
         texts = (*reading.system, *self.kept.messages, *new)
-        if memo.instructions is None or memo.instructions[0] != texts:
+        # Large requests are read in threads, and those of one conversation share the memo.
+        known = memo.instructions
+        if known is None or known[0] != texts:
             messages = (*reading.system, *self.kept.messages, *reading.messages)
-            memo.instructions = texts, Instructions(messages)
-        return memo.instructions[1]
+            known = memo.instructions = texts, Instructions(messages)
+        return known[1]
 
     def sample(self, form: ToolsForm) -> PromptSample | None:
         """The sample of the whole prompt; None if it must be taken from the whole request.

@@ -9,6 +9,7 @@ import msgspec
 from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.reply_patch import ReplyPatch
+from dragoman.fit.names import ClientToolName, TargetToolName, build_name_map
 from dragoman.governance.interventions import Report
 from dragoman.governance.reply_snapshots import SnapshotPair
 from dragoman.hub.blocks import ReplyBlock, ToolCall, ToolResult
@@ -242,9 +243,17 @@ class TargetRequest:
             "losses": self.losses == other.losses,
             "outline": _without_form(self.outline_request()) == _without_form(other.outline_request()),
             "sample": self._sample_prompt() == other._sample_prompt(),
+            "names": self._find_client_names() == other._find_client_names(),
             "governance": _is_same_governance(self._governed, other._governed),
         }
         return ", ".join(name for name, is_equal in parts.items() if not is_equal)
+
+    def _find_client_names(self) -> dict[TargetToolName, ClientToolName]:
+        """The tools that the client knows by another name or kind, by their names at the target."""
+        if self._continued is not None or self._facts is None:
+            return self._continued.names.restored_names if self._continued else {}
+        asked = self._governed.asked if self._governed else self.outline_request()
+        return build_name_map(asked, self._facts).restored_names
 
     def _sample_prompt(self) -> PromptSample:
         known = self._continued.sample if self._continued else None
