@@ -1,6 +1,7 @@
 """The body of a large request is read in a thread: meanwhile other exchanges go on."""
 
 import asyncio
+import gc
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,14 @@ from typing import Any
 import pytest
 
 from dragoman.config.settings import Secret
-from dragoman.exchange.large_bodies import MAX_INLINE_BODY
+from dragoman.exchange.large_bodies import MAX_INLINE_BODY, MAX_NEW_OBJECTS, collect_rarely
 from dragoman.hub.request import Request
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.reply import TranslatedReply
 from dragoman.pipeline.target_request import TargetRequest
-from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
+from tests.exchange import fakes as exchanges
+from tests.exchange.fakes import JSON, Script, ScriptedUpstream
+from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE, error
 from tests.healing.vendor import Bench, Json, RefusingUpstream, ask, has, provider, write_error
 from tests.server.keyholder import KeyHolder
 from tests.server.running import config_for, running
@@ -154,3 +157,27 @@ def test_the_reply_to_a_large_request_is_prepared_beside_the_loop(
 
     run_sockets(scenario)
     assert threads == [is_beside]
+
+
+@pytest.mark.rule("S13")
+@SIZES
+def test_a_large_request_is_freed_in_its_thread_and_read_again_for_another_target(
+    size: int, is_beside: bool, threads: list[bool]
+) -> None:
+    """Freeing it on the loop takes milliseconds, which all other clients wait."""
+    bad = ScriptedUpstream(Script(status=500, pieces=[error("no")], headers={"content-type": JSON}))
+    upstreams = {"bad": bad, "good": ScriptedUpstream(Script(pieces=CHAT_STREAM))}
+    question = exchanges.ask("anthropic", body={"system": "x" * size})
+    providers = [exchanges.provider("bad", retries=0)]
+    result = asyncio.run(exchanges.Bench(upstreams, providers).run_exchange(question))
+    assert (result.client.status, result.record.has_alternatives) == (200, True)
+    assert threads == ([True, True] if is_beside else [False])
+
+
+def test_cycles_are_searched_as_before_when_no_large_request_is_translated() -> None:
+    before = gc.get_threshold()
+    with collect_rarely():
+        with collect_rarely():
+            assert gc.get_threshold() == (MAX_NEW_OBJECTS, *before[1:])
+        assert gc.get_threshold() == (MAX_NEW_OBJECTS, *before[1:])
+    assert gc.get_threshold() == before

@@ -12,7 +12,7 @@ from dragoman.config.config import Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.exchange.config_snapshot import ConfigSnapshot
 from dragoman.exchange.healer import RequestHealer
-from dragoman.exchange.large_bodies import is_large
+from dragoman.exchange.large_bodies import collect_rarely, is_large
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.exchange.tools import ExchangeTools
 from dragoman.hub.errors import ClientProtocolError
@@ -54,16 +54,26 @@ class TargetRequestBuilder:
             await self._tools.open(target, provider, choice.route)
         plan = self._plan
         if is_large(plan.body):
-            built = await asyncio.to_thread(self._build, target, provider, seals, choice)
-            if isinstance(built, TargetRequest):
-                # For a smaller request this happens on the event loop while the upstream works.
-                await asyncio.to_thread(built.prepare_reply)
+            built = await asyncio.to_thread(self._build_large, target, provider, seals, choice)
         else:
             built = self._build(target, provider, seals, choice)
         plan.keep_history()
         if plan.mismatch:
             _log.error("%s: a continued translation differs: %s", plan.metadata.request_id, plan.mismatch)
         return built
+
+    def _build_large(
+        self, target: TargetName, provider: Provider, refused_seals: frozenset[str], choice: RouteChoice
+    ) -> TargetRequest | ClientProtocolError:
+        """Build the request in a thread, and what the event loop does for a smaller one later."""
+        with collect_rarely():
+            built = self._build(target, provider, refused_seals, choice)
+            if isinstance(built, TargetRequest):
+                built.prepare_reply()
+                if built.is_prepared:
+                    # Freeing it takes milliseconds. It is read again if another target follows.
+                    self._plan.forget_request()
+            return built
 
     def _build(
         self, target: TargetName, provider: Provider, refused_seals: frozenset[str], choice: RouteChoice

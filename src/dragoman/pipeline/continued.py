@@ -63,6 +63,10 @@ from dragoman.wire.fields import encode
 replace = msgspec.structs.replace
 
 
+#: So many items are encoded at once: a few 100 KB.
+ENCODED_ITEMS = 250
+
+
 class ContinuedTranslation(msgspec.Struct, frozen=True, kw_only=True):
     """A request that was translated with remembered turns."""
 
@@ -274,7 +278,10 @@ class Continuation:
     def _encode_messages(self, sent: Request, messages: Sequence[Message], losses: Losses) -> bytes:
         """The items of some messages for the target, as JSON without brackets."""
         dialect = dialect_named(self._facts.dialect)
-        return encode(dialect.write_messages(sent, messages, self._facts, losses))[1:-1]
+        items = dialect.write_messages(sent, messages, self._facts, losses)
+        # The encoder keeps the interpreter from other threads.
+        parts = (items[at : at + ENCODED_ITEMS] for at in range(0, len(items), ENCODED_ITEMS))
+        return b",".join([encode(part)[1:-1] for part in parts])
 
     def remember(
         self,

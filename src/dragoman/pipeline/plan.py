@@ -123,21 +123,21 @@ class RequestPlan:
         """The request as hub values. An invalid body raises the same `DragomanError` at each access."""
         if self._error is not None:
             raise self._error
-        if self._request is None:
-            metadata = self.metadata
+        request = self._request
+        if request is None:
+            url = self.metadata
             try:
-                self._request = self.dialect.read_request(
-                    read_object(self.body), self.read_losses, model=metadata.model, stream=metadata.stream
-                )
+                read = partial(self.dialect.read_request, model=url.model, stream=url.stream)
+                self._request = request = read(read_object(self.body), self.read_losses)
             except DragomanError as error:
                 self._error = error
                 raise
-        return self._request
+        return request
 
     @property
     def known_request(self) -> tuple[Request, Losses] | None:
         """The request and the losses of reading it, if it was read."""
-        return None if self._request is None else (self._request, self.read_losses)
+        return (request, self.read_losses) if (request := self._request) is not None else None
 
     @property
     def abridged(self) -> AbridgedRequest | None:
@@ -383,6 +383,10 @@ class RequestPlan:
     def _request_usage(self, body: bytes, facts: TargetFacts | None) -> bytes:
         is_accepted = facts is None or facts.stream_usage
         return self.dialect.forwarding.request_usage(body) if self.hides_usage and is_accepted else body
+
+    def forget_request(self) -> None:
+        """Free what was read of the body; it is read again if it is needed, also in another thread."""
+        self._request = None
 
     def release(self) -> None:
         """Free the body and the conversation. Called when the reply has begun: no other target follows."""

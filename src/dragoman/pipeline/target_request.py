@@ -152,6 +152,11 @@ class TargetRequest:
             with suppress(DragomanError):
                 self._prepared = self.start_reply("text/event-stream")
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the reply needs nothing of the client's request any more."""
+        return self._prepared is not None
+
     def start_whole_reply(self) -> "WholeReply":
         """Build the pipeline of a reply that is not streamed."""
         if self._forwards_reply():
