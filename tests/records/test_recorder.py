@@ -7,6 +7,7 @@ import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
 from typing import TypeVar
 
 import msgspec
@@ -398,14 +399,27 @@ def test_turns_without_contents_share_a_transaction_and_are_numbered(
     monkeypatch.setattr(recorder_module, "PAUSE", 1000.0)
     recorded = RecordedGateway(tmp_path, settings=RecordSettings(record="meta"))
     one, other = sessions
+    is_waiting = Event()
+    signals, get = recorded.recorder._signals, recorded.recorder._signals.get
+
+    class WatchedSignals:
+        """The signals of the thread, which show whether it waits for one."""
+
+        put = signals.put
+
+        def get(self, timeout: float | None = None) -> bool:
+            is_waiting.set()
+            signal = get(timeout=timeout)
+            is_waiting.clear()
+            return signal
+
+    monkeypatch.setattr(recorded.recorder, "_signals", WatchedSignals())
 
     async def run() -> None:
         # The first turn of a session is written before the end of its reply.
         for headers, messages in (one, other):
             await recorded.send(ask(messages), headers=headers)
-        # The thread may look once more for the turn that it has written, before it waits.
-        while not recorded.recorder._wake._cond._waiters:  # type: ignore[attr-defined]  # no public name
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(is_waiting.wait)
         for headers, messages in (one, other, one, other, one):
             await recorded.send(ask(messages), headers=headers)
         assert recorded.recorder.status.written == 2

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.records import redaction
 from dragoman.records.redaction import redact_content, redact_stream, redact_texts
 
 SECRETS = [
@@ -154,3 +155,20 @@ def test_values_with_names_and_known_values_are_masked() -> None:
     for secret in (b"abc123def456", b"hunter22hunter", b"provider-key-1"):
         assert secret not in redacted
     assert b"API_KEY=[redacted]" in redacted
+
+
+PIECES = st.sampled_from(
+    [
+        *(b"password", b"api_key", b"token", b"_pass", b"SECRET_ACCESS_KEY", b"Authorization", b"secret"),
+        *(b"=", b": ", b'":"', b'\\":\\"', b"Bearer ", b"basic ", b" ", b"\n", b"_", b"-", b"/"),
+        *(b"abcdefgh", b"a1b2c3d4e5", b"1234567890", b"abc", b"7", b"x" * 210),
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=12).map(b"".join))
+def test_values_after_names_are_found_at_every_place(data: bytes) -> None:
+    expected = redaction._NAMED_VALUE.sub(
+        lambda found: found[0][: -len(found[1])] + redaction._build_mask(len(found[1])), data
+    )
+    assert redaction._mask_named_values(data) == expected

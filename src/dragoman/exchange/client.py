@@ -2,7 +2,7 @@
 implement it."""
 
 from collections.abc import Awaitable, Mapping
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard
 
 from dragoman.pipeline.transports import Transport
 from dragoman.wire.sse import Output
@@ -18,13 +18,17 @@ class DirectConnection(Protocol):
     def wait_until_drained(self) -> Awaitable[None]: ...
 
 
-@runtime_checkable
 class ByteConnection(DirectConnection, Protocol):
     """A direct connection whose `write` is `write_bytes(encode(output))`, without empty pieces."""
 
     def encode(self, output: Output) -> bytes: ...
 
     def write_bytes(self, data: bytes) -> bool: ...
+
+
+def takes_bytes(direct: DirectConnection) -> TypeGuard[ByteConnection]:
+    """Whether a connection is a `ByteConnection`. `isinstance` takes 15 microseconds, for each reply."""
+    return hasattr(direct, "write_bytes")
 
 
 class Client(Protocol):

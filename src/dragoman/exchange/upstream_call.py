@@ -20,7 +20,7 @@ from dragoman.pipeline.reply import ReplyPipeline
 from dragoman.pipeline.target_request import TargetRequest, WholeReply
 from dragoman.routing.balancing import find_refusal
 from dragoman.routing.health import TargetKey
-from dragoman.upstream.port import PushReply, UpstreamReply, UpstreamRequest, read_body
+from dragoman.upstream.port import PushReply, UpstreamReply, UpstreamRequest, can_push, read_body
 from dragoman.wire.sse import Output, join_output
 
 #: Bytes. A reply that is not streamed must fit in memory.
@@ -267,7 +267,7 @@ class UpstreamCall:
         """Send the rest of the stream, each piece at once. Return the last output instead of sending it."""
         direct = self._sender.direct
         try:
-            if direct is not None and isinstance(upstream, PushReply):
+            if direct is not None and can_push(upstream):
                 return await self._send_by_callback(upstream, reply, direct)
             return await self._send_by_iteration(pieces, reply)
         except UpstreamFailed as error:

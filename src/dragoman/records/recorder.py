@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
 from typing import NamedTuple
 
 from msgspec import Raw
@@ -79,9 +79,10 @@ class Recorder:
         self._queue: SimpleQueue[Job] = SimpleQueue()
         self._journal = Journal(file.parent, clock)
         self._lock = Lock()
-        #: Wakes the thread: there is work. The second one: it cannot wait for more.
-        self._wake = Event()
-        self._hurry = Event()
+        #: Wakes the thread: there is work. True: it cannot wait for more. An event takes ten times as long.
+        self._signals: SimpleQueue[bool] = SimpleQueue()
+        #: The thread has a signal, or two, that it has not seen yet.
+        self._is_woken = self._is_hurried = False
         self._is_closing = False
         self._waiting = self._waiting_bytes = 0
         self._thread: Thread | None = None
@@ -182,8 +183,7 @@ class Recorder:
         """Write what waits, for a limited time."""
         if self._thread is not None:
             self._is_closing = True
-            self._hurry.set()
-            self._wake.set()
+            self._signals.put(True)
             self._thread.join(CLOSE_SECONDS)
 
     def _remember(self, session: str) -> None:
@@ -211,19 +211,27 @@ class Recorder:
         self._queue.put(job)
         is_urgent = isinstance(job, EndedTurn | Flush) and job.is_written is not None
         if is_urgent or self._waiting >= BATCH or self._waiting_bytes > MANY_BYTES:
-            self._hurry.set()
-            self._wake.set()
-        elif not isinstance(job, PendingBody) and not self._wake.is_set():
-            self._wake.set()
+            if not self._is_hurried:
+                self._is_woken = self._is_hurried = True
+                self._signals.put(True)
+        elif not isinstance(job, PendingBody) and not self._is_woken:
+            self._is_woken = True
+            self._signals.put(False)
         return True
+
+    def _wait_for_work(self) -> None:
+        """Return when the jobs in the queue are to be written."""
+        is_urgent = self._signals.get()
+        if not is_urgent:
+            with suppress(Empty):
+                self._signals.get(timeout=PAUSE)
+        # Before the queue is read: what comes later wakes the thread again.
+        self._is_woken = self._is_hurried = False
 
     def _run(self) -> None:
         self._writer.open()
         while True:
-            self._wake.wait()
-            self._wake.clear()
-            self._hurry.wait(PAUSE)
-            self._hurry.clear()
+            self._wait_for_work()
             is_closing = self._is_closing
             while jobs := self._take_jobs():
                 rows = self._writer.write(jobs)

@@ -43,16 +43,16 @@ _WHOLE = (
     ),
 )
 #: Whether there may be a secret. RE2 reads each byte once, which is ten times faster than all the patterns.
-_SECRET = (
+_WHOLE_SECRET = (
     VENDOR_KEY.pattern.encode()
     + rb"|eyJ[\w-]{10,}\.eyJ|-----BEGIN [A-Z ]*PRIVATE KEY|://[^\s/:@\"]+:[^\s/@\"]+@|"
     + _LONG_KEY
-    + rb"|(?i:"
-    + _NAME
-    + _BETWEEN
-    + rb")[A-Za-z0-9_+/=.-]{8}"
 )
+_NAMED_SECRET = rb"(?i:" + _NAME + _BETWEEN + rb")[A-Za-z0-9_+/=.-]{8}"
+_SECRET = _WHOLE_SECRET + b"|" + _NAMED_SECRET
 _SUSPICION = re2.compile(_SECRET)
+_WHOLE_SUSPICION = re2.compile(_WHOLE_SECRET)
+_NAMED_SUSPICION = re2.compile(_NAMED_SECRET)
 #: The same for a stream with codes for its runs: also a text outside them, which may be a part of a secret.
 _STREAM_SUSPICION = re2.compile(_SECRET + b"|" + TEXT_NAME + rb'[^"\xf8-\xff]')
 _PASSWORD = re.compile(URL_PASSWORD.pattern.encode())
@@ -77,10 +77,26 @@ def redact_content(data: bytes, secrets: Iterable[bytes] = ()) -> bytes:
             data = data.replace(secret, _build_mask(len(secret)))
     if _SUSPICION.search(data) is None:
         return data
-    for pattern in _WHOLE:
+    has_whole = _WHOLE_SUSPICION.search(data) is not None
+    for pattern in _WHOLE if has_whole else ():
         data = pattern.sub(lambda found: _build_mask(len(found[0])), data)
-    data = _NAMED_VALUE.sub(lambda found: found[0][: -len(found[1])] + _build_mask(len(found[1])), data)
+    data = _mask_named_values(data)
+    if not has_whole:
+        return data
     return _PASSWORD.sub(lambda found: found[1] + _build_mask(len(found[0]) - len(found[1])), data)
+
+
+def _mask_named_values(data: bytes) -> bytes:
+    """The data without values after names such as `api_key`. The slow pattern is tried where one may be."""
+    parts, copied, position = [], 0, 0
+    while (suspicion := _NAMED_SUSPICION.search(data, position)) is not None:
+        at = suspicion.start()
+        found = _NAMED_VALUE.match(data, at)
+        position = at + 1 if found is None else found.end()
+        if found is not None:
+            parts += [data[copied : found.start(1)], _build_mask(len(found[1]))]
+            copied = position
+    return b"".join((*parts, data[copied:])) if parts else data
 
 
 def redact_stream(

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from dragoman.agents import ClientIdentity
 from dragoman.config.provider import TargetName
 from dragoman.config.settings import RecordLevel
-from dragoman.exchange.client import ByteConnection, Client, DirectConnection
+from dragoman.exchange.client import Client, DirectConnection, takes_bytes
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.transports import Transport
 from dragoman.records.segments import Segment
-from dragoman.upstream.port import PushReply, UpstreamReply
+from dragoman.upstream.port import PushReply, UpstreamReply, can_push
 from dragoman.wire.sse import Output, encode_sse
 
 #: Bytes of an upstream's reply that are kept. The rest is left out, and the record is marked.
@@ -169,7 +169,7 @@ class BodyTap(MetaTap):
         call.status, call.headers = reply.status, reply.headers
         # A long stream does not hold a large request.
         self._body = b""
-        if isinstance(reply, PushReply):
+        if can_push(reply):
             return TappedPushReply(reply, call, self.now)
         return TappedReply(reply, call, self.now)
 
@@ -200,9 +200,9 @@ class TappedReply:
 class TappedPushReply(TappedReply):
     """A `TappedReply` that also has `push_to`, for a reply that has it."""
 
-    def __init__(self, reply: UpstreamReply, call: TappedCall, now: Callable[[], float]) -> None:
+    def __init__(self, reply: PushReply, call: TappedCall, now: Callable[[], float]) -> None:
         super().__init__(reply, call, now)
-        self._push_to = reply.push_to if isinstance(reply, PushReply) else None
+        self._push_to = reply.push_to
 
     async def push_to(self, sink: Callable[[bytes], bool]) -> bool:
         call, now = self._call, self._now
@@ -218,7 +218,7 @@ class TappedPushReply(TappedReply):
             return sink(piece)
 
         try:
-            return self._push_to is None or await self._push_to(keep)
+            return await self._push_to(keep)
         finally:
             call.size = MAX_REPLY - room
             call.is_cut = room < 0
@@ -283,7 +283,7 @@ class TappedClient(RecordedClient):
             return None
         keep_output, keep_time, now = self.outputs.append, self.times.append, self._now
         keep_data = self._encoded.append
-        if isinstance(direct, ByteConnection):
+        if takes_bytes(direct):
             encode, write_bytes = direct.encode, direct.write_bytes
             is_sse = encode is encode_sse
 

@@ -2,11 +2,11 @@
 
 An upstream takes an `UpstreamRequest` in its wire dialect and gives an `UpstreamReply`: status and headers
 at once, the body in pieces. `PushReply`, `SessionUpstream` and `EarlyUpstream` are optional abilities. The
-exchange and the admin API find them with `isinstance`.
+exchange and the admin API find them with `can_push` and `isinstance`.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import msgspec
 
@@ -92,7 +92,7 @@ class WaitingCalls(Protocol):
 
 
 @runtime_checkable
-class PushReply(Protocol):
+class PushReply(UpstreamReply, Protocol):
     """A reply that can hand each piece to a callback on arrival, without waking a task."""
 
     async def push_to(self, sink: Callable[[bytes], bool]) -> bool:
@@ -101,6 +101,11 @@ class PushReply(Protocol):
         After False the caller may call `push_to` again to receive the rest.
         """
         ...
+
+
+def can_push(reply: UpstreamReply) -> TypeGuard[PushReply]:
+    """Whether a reply is a `PushReply`. `isinstance` takes 15 microseconds, for each reply."""
+    return hasattr(reply, "push_to")
 
 
 @runtime_checkable
