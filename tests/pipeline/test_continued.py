@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dragoman import translate_request
 from dragoman.config.provider import Provider
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.forwarding import split_members
@@ -86,6 +87,22 @@ def send(body: bytes, own: OwnHistories | None) -> TargetRequest:
 def test_the_second_answer_of_a_conversation_is_continued() -> None:
     own = OwnHistories(RememberedHistories(LIMIT), "caller")
     assert [send(body, own).is_continued for body in grow(6)] == [False, True, True, True, True, True]
+
+
+@pytest.mark.parametrize("tools", ["[]", "[ ]", "null"])
+@pytest.mark.parametrize("source", DIALECTS)
+def test_a_conversation_without_tools_may_say_so(source: str, tools: str) -> None:
+    own = OwnHistories(RememberedHistories(LIMIT), "caller")
+    target = "openai_chat" if source != "openai_chat" else "gemini"
+    for count in (7, 9):
+        talk = [{"role": ("user", "assistant")[each % 2], "content": PADDING[:6000]} for each in range(count)]
+        body: Any = {"model": "m", "max_tokens": 9, "messages": talk}
+        if source != "anthropic":
+            body = translate_request(body, source="anthropic", target=source).body
+        sent = msgspec.json.encode(body)[:-1] + b',"tools":%b}' % tools.encode()
+        built = build(sent, source, target, own)
+        assert built.compare(build(sent, source, target, None)) == ""
+    assert built.is_continued
 
 
 def test_no_caller_gets_what_another_caller_sent() -> None:

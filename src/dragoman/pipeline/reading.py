@@ -40,6 +40,8 @@ from dragoman.tokens.tokenizers import ToolsForm
 from dragoman.wire.fields import ArrayTail, decode
 
 TOOLS = "tools"
+#: Bytes of the tools that tell whether there are any.
+FIRST_BYTES = 64
 #: So many of the last places where a section may end are ends of one, when a conversation is first read.
 SEPARATE_ENDS = 3
 #: System prompts are in memory as messages, and once more in what rules find in them.
@@ -141,10 +143,16 @@ def _read_items(
 ) -> Request:
     """Read a body without its tools. `first` is the index of the first item in the whole conversation."""
     dialect = dialect_named(source.dialect)
-    body: Json = {name: decode(bytes(raw), depth=0) for name, raw in members if name != TOOLS}
+    read = [(name, bytes(raw)) for name, raw in members if name != TOOLS or not _has_object(raw)]
+    body: Json = {name: decode(raw, depth=0) for name, raw in read}
     decoded = [decode(item, depth=0) for item in items]
     body[dialect.history.conversation] = ArrayTail(decoded, first)
     return dialect.read_request(body, losses, model=source.model, stream=source.stream)
+
+
+def _has_object(raw: bytes | msgspec.Raw) -> bool:
+    """Whether there is an object at the beginning of an array. An empty array stays in the extras."""
+    return b"{" in bytes(memoryview(raw)[:FIRST_BYTES])
 
 
 class AbridgedRequest(msgspec.Struct, frozen=True, kw_only=True, eq=False):
