@@ -247,5 +247,5 @@ def test_declared_tools_and_those_declared_elsewhere_are_left_alone(call: ToolCa
 @given(events=replies())
 def test_names_cost_the_deltas_nothing(events: list[ReplyEvent]) -> None:
     stage = ToolNameStage([DeclaredTool("no name of a tool")], RecordedInterventions())
-    assert stage.unchanged_kinds == DELTAS
+    assert stage.unchanged_kinds >= DELTAS
     assert through([stage], events) == events

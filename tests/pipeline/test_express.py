@@ -107,10 +107,11 @@ def test_citations_after_the_express_path_have_their_bytes(searches: bool) -> No
     assert translate("gemini", Governance(), stream, searches=searches) == expected
 
 
+@pytest.mark.parametrize("field", ["content", "reasoning_content"])
 @pytest.mark.parametrize("governance", [Governance(), Governance(tools="hold", harvest="auto", rename=True)])
 @pytest.mark.parametrize("client", DIALECTS)
 def test_texts_like_the_one_before_take_the_express_path(
-    client: str, governance: Governance, monkeypatch: pytest.MonkeyPatch
+    client: str, governance: Governance, field: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[bytes] = []
     joined: list[bytes] = []
@@ -125,9 +126,10 @@ def test_texts_like_the_one_before_take_the_express_path(
         return translated
 
     monkeypatch.setattr(ExpressPath, "translate", translate_and_note)
-    deltas = [chunk({"content": text}) for text in ("one", "two", "three", "fo\\ur\t", "é")]
+    deltas = [chunk({field: text}) for text in ("one", "two", "three", "fo\\ur\t", "é")]
     translate(client, governance, [chunk({"role": "assistant"}), *deltas, finish("stop"), DONE])
     assert taken == deltas[-len(taken) :]
     assert len(taken) >= 3
     outside_ascii = 1 if client == "gemini" else 0
-    assert len(joined) == (len(taken) - outside_ascii if client in SHORT else 0)
+    is_joined = client in SHORT and field == "content"
+    assert len(joined) == (len(taken) - outside_ascii if is_joined else 0)

@@ -29,7 +29,7 @@ class TextChange(NamedTuple):
     """The text of a decoded delta that may differ in the next ones, and the functions that take new texts.
 
     The functions return False if they can take no texts any more, because the block has closed. `note` takes
-    texts of an open text block that were not read (`StreamReader.count_texts`).
+    texts of an open text or thought that were not read (`StreamReader.count_texts`).
     """
 
     holder: Json
@@ -119,7 +119,7 @@ class DeltaTemplate:
 
     @property
     def takes_text(self) -> bool:
-        """Whether similar deltas extend a text block that is still open."""
+        """Whether similar deltas extend a text or thought that is still open."""
         return self._note is not None and self._take_run([])
 
     def count_texts(self, texts: list[str], characters: int) -> None:

@@ -88,7 +88,8 @@ class FrameReader(ABC):
 
     @property
     def text_template(self) -> EventTemplate | None:
-        """The template of the last learned delta, while a text is open and the next bytes begin an event."""
+        """The template of the last learned delta, while the next bytes begin an event and its text or thought
+        is open."""
         return self._template.event if self._sse.is_between_events and self._template.takes_text else None
 
     def count_texts(self, texts: list[str], characters: int) -> None:
@@ -115,23 +116,26 @@ class FrameReader(ABC):
         start, left = 0, MOST_SEARCHES if len(data) <= LIMIT else 0
         while start < len(data) and left:
             left -= 1
-            taken = self._template.take_events(data, start) if self._sse.is_between_events else 0
+            is_event = self._sse.is_between_events
+            is_alike = not is_event or data.startswith(self._template.event.start, start)
+            taken = self._template.take_events(data, start) if is_event and is_alike else 0
             if not taken:
                 taken = data.find(b"\n\n", start) + 2 - start
                 if taken < 2:
                     break
-                self._read_frames(self._sse.feed(data[start : start + taken]))
+                self._read_frames(self._sse.feed(data[start : start + taken]), may_fit=is_alike)
                 if self.builder.is_ended:
                     return
             start += taken
         if start < len(data):
             self._read_frames(self._sse.feed(data[start:]))
 
-    def _read_frames(self, frames: Iterable[Frame]) -> None:
+    def _read_frames(self, frames: Iterable[Frame], *, may_fit: bool = True) -> None:
+        """Read frames. `may_fit`: the learned template may fit the first of them."""
         frames = list(frames)
         start = 0
         while start < len(frames):
-            taken = self._template.take_run(frames, start)
+            taken = self._template.take_run(frames, start) if may_fit else 0
             start += taken or 1
             if not taken:
                 self._frame = frames[start - 1]

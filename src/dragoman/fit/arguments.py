@@ -15,7 +15,7 @@ from dragoman.fit.editing import replace
 from dragoman.hub.blocks import ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
-    DELTAS,
+    EVENT_KINDS,
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
@@ -130,7 +130,7 @@ class ArgumentsStage:
 
     __slots__ = ("_calls", "_is_ambiguous", "_is_incomplete", "_losses", "_texts")
 
-    unchanged_kinds = DELTAS - {ArgumentsDelta}
+    unchanged_kinds = EVENT_KINDS - {ArgumentsDelta, BlockOpened, BlockClosed, ReplyFinished}
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses

@@ -12,7 +12,7 @@ from itertools import count
 from dragoman.fit.editing import build_illegal_pattern, edit_messages, is_foreign, replace
 from dragoman.hub.blocks import AnyBlock, ToolCall, ToolResult
 from dragoman.hub.errors import ConfigError
-from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
+from dragoman.hub.events import EVENT_KINDS, BlockOpened, ReplyEvent
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Message, Request, list_blocks
@@ -187,7 +187,7 @@ class IdsStage:
 
     __slots__ = ("_ids",)
 
-    unchanged_kinds = DELTAS
+    unchanged_kinds = EVENT_KINDS - {BlockOpened}
 
     def __init__(self, taken: frozenset[str]) -> None:
         self._ids = ClientIds(taken)

@@ -29,7 +29,8 @@ from dragoman.hub.blocks import (
     ToolResult,
 )
 from dragoman.hub.events import (
-    DELTAS,
+    EVENT_KINDS,
+    REPLY_KINDS,
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
@@ -139,12 +140,16 @@ def belongs(seal: Seal, request: Request, target: TargetFacts) -> bool:
     return seal.issuer == target.issuer and seal.model in ("", model)
 
 
+#: What passes while no block has another number.
+_NOT_SEALED: frozenset[type] = EVENT_KINDS - {SealAttached, BlockOpened, BlockClosed}
+
+
 class SealsStage:
     """Moves seals of calls and texts into reasoning blocks, and renumbers the blocks that follow."""
 
     def __init__(self) -> None:
         self._next = 0
-        self.unchanged_kinds: frozenset[type] = DELTAS - {SealAttached}
+        self.unchanged_kinds: frozenset[type] = _NOT_SEALED
         #: The new number of each open block.
         self._numbers: dict[int, int] = {}
         #: By block: the ids of open calls, the seals of open texts.
@@ -204,7 +209,7 @@ class SealsStage:
     def _write_carrier(self, seal: Seal, form: str) -> list[ReplyEvent]:
         number = self._next
         self._next += 1
-        self.unchanged_kinds = frozenset()
+        self.unchanged_kinds = REPLY_KINDS
         return [BlockOpened(number, Reasoning(seal=seal, form=form)), BlockClosed(number)]
 
     def _renumber(

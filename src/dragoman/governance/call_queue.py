@@ -14,6 +14,7 @@ from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.builder import reconcile_cause
 from dragoman.hub.events import (
     DELTAS,
+    REPLY_NOTES,
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
@@ -92,7 +93,7 @@ class CallQueueStage(ABC):
         #: How many calls the client gets.
         self.calls = 0
         #: What passes while no call waits, and while one does.
-        self._unchanged_idle = DELTAS - watched
+        self._unchanged_idle = (DELTAS | REPLY_NOTES) - watched
         self._unchanged_busy = self._unchanged_idle - _CALL_DELTAS
         self.unchanged_kinds: frozenset[type] = self._unchanged_idle
 

@@ -20,6 +20,7 @@ from dragoman.hub.blocks import ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     DELTAS,
+    REPLY_NOTES,
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
@@ -39,7 +40,7 @@ from dragoman.wire.partial_json import parse_object
 DONE: frozenset[StopCause] = frozenset({"tool_calls", "end", "malformed_call"})
 
 #: What this stage does not change while no block has another number.
-_NOT_OF_CALLS: frozenset[type] = DELTAS - {ArgumentsDelta, SealAttached}
+_NOT_OF_CALLS: frozenset[type] = (DELTAS | REPLY_NOTES) - {ArgumentsDelta, SealAttached}
 _NOTHING: frozenset[type] = frozenset()
 
 TRUNCATED = "the reply was cut off"

@@ -9,7 +9,7 @@ import msgspec
 
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.hub.blocks import ToolCall
-from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
+from dragoman.hub.events import EVENT_KINDS, BlockOpened, ReplyEvent
 from dragoman.hub.request import Request
 
 UNDECLARED = "no such tool was declared"
@@ -41,7 +41,7 @@ class ToolNameStage:
 
     __slots__ = ("_by_case", "_names", "_report")
 
-    unchanged_kinds = DELTAS
+    unchanged_kinds = EVENT_KINDS - {BlockOpened}
 
     def __init__(self, tools: Sequence[DeclaredTool], report: Report) -> None:
         self._report = report

@@ -117,9 +117,9 @@ class ReplyBuilder:
     def is_open(self, index: int) -> bool:
         return index in self._open
 
-    def is_text(self, index: int) -> bool:
-        """Whether this block is an open text."""
-        return type(self._open.get(index)) is Text
+    def is_text(self, index: int, *others: type[ReplyBlock]) -> bool:
+        """Whether this block is an open text, or one of the `others`."""
+        return type(self._open.get(index)) in (Text, *others)
 
     def append(self, index: int, text: str, part: int = 0) -> None:
         """Add text, reasoning or arguments to an open block. Empty text and other blocks are ignored."""
@@ -153,7 +153,7 @@ class ReplyBuilder:
             self._events.append(DeltaRun(delta, index, texts))
 
     def count_text(self, characters: int) -> None:
-        """Count characters of an open text that `append` did not get. The next `append` checks the limit."""
+        """Count characters of open text or reasoning that `append` did not get. It checks the limit next."""
         self._characters += characters
 
     def _check_length(self) -> None:

@@ -155,6 +155,10 @@ TextualDelta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta
 DELTAS: frozenset[type] = frozenset(get_args(Delta))
 #: All kinds of event.
 EVENT_KINDS: frozenset[type] = frozenset(get_args(ReplyEvent))
+#: The kinds of event that are about the reply and not about a block.
+REPLY_KINDS: frozenset[type] = EVENT_KINDS - DELTAS - {BlockOpened, BlockClosed}
+#: Those that do not end it.
+REPLY_NOTES: frozenset[type] = REPLY_KINDS - {ReplyFinished, ReplyFailed}
 
 
 class DeltaRun(msgspec.Struct, frozen=True, gc=False):

@@ -14,6 +14,7 @@ import msgspec
 from dragoman.hub.blocks import ToolCall
 from dragoman.hub.events import (
     DELTAS,
+    REPLY_KINDS,
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
@@ -73,7 +74,8 @@ Skim = Callable[[str], bool]
 #: delta.
 FeedRun = Callable[[DeltaRun], list[str] | None]
 
-_NOTHING: frozenset[type] = frozenset()
+#: What the `Sequencer` never holds while all blocks come one after another.
+_IN_ORDER: frozenset[type] = DELTAS | REPLY_KINDS
 #: The events that name a block by its number.
 INDEXED = (ArgumentsDelta, TextDelta, ReasoningDelta, SealAttached, CitationAdded, BlockClosed)
 
@@ -188,7 +190,7 @@ class Sequencer:
 
     def __init__(self, call_order: CallOrder = "in_turn") -> None:
         # While no block is held back, every delta belongs to a live block.
-        self.unchanged_kinds: frozenset[type] = DELTAS
+        self.unchanged_kinds: frozenset[type] = _IN_ORDER
         self._others = _Track()
         self._calls = self._others if call_order == "in_turn" else _Track(sends_whole=call_order == "whole")
         #: The track of each open block.
@@ -197,8 +199,6 @@ class Sequencer:
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         match event:
-            case TextDelta() | ArgumentsDelta() | ReasoningDelta() | SealAttached() | CitationAdded():
-                sent = self._blocks[event.index].add(event.index, event)
             case BlockClosed():
                 sent = self._blocks.pop(event.index).add(event.index, event)
                 sent += self._take_next()
@@ -206,13 +206,15 @@ class Sequencer:
                 track = self._calls if type(event.block) is ToolCall else self._others
                 self._blocks[event.index] = track
                 sent = track.open(event)
+            case TextDelta() | ArgumentsDelta() | ReasoningDelta() | SealAttached() | CitationAdded():
+                sent = self._blocks[event.index].add(event.index, event)
             case ReplyStarted() | UsageReported() | ReplyFinished() | ReplyFailed():
                 return [event]
             case _:
                 assert_never(event)
         sent = [self._numbers.renumber(each) for each in sent]
         is_idle = not (self._calls.held or self._others.held or self._numbers.has_moved)
-        self.unchanged_kinds = DELTAS if is_idle else _NOTHING
+        self.unchanged_kinds = _IN_ORDER if is_idle else REPLY_KINDS
         return sent
 
     def _take_next(self) -> list[ReplyEvent]:

@@ -1,4 +1,4 @@
-"""`ExpressPath`: the short way of a text delta that arrives alone.
+"""`ExpressPath`: the short way of a delta of text or reasoning that arrives alone.
 
 Most reads of a live stream are one event that differs from the one before only in its text. If reader and
 writer agree, it learns the bytes around the text on both sides from an event that took the ordinary
@@ -6,8 +6,8 @@ way: through reader, stages, grammar and writer. From then on an event with the 
 becomes output without any of them. The reader gets the texts and the writer the number of characters when
 the path is left: at the first read that does not fit, and before anything else is written.
 
-A writer that must see every text, for an event number or a copy of the text, gets each text as a delta. Such
-an event still passes neither reader nor stages nor grammar.
+A writer that must see every text, for an event number or a copy of the text, gets each text as a delta, and
+all writers get reasoning so. Such an event still passes neither reader nor stages nor grammar.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ import msgspec
 
 from dragoman.dialects.event_template import EventTemplate
 from dragoman.dialects.interfaces import StreamReader, StreamWriter
-from dragoman.hub.events import ReadEvents, TextDelta
+from dragoman.hub.events import DeltaRun, ReasoningDelta, ReplyEvent, TextDelta
 from dragoman.hub.stage import Skim
 from dragoman.wire.sse import FrameRuns, Output, RawEvents, encode_sse
 
@@ -42,6 +42,7 @@ class ExpressPath:
         "_head",
         "_index",
         "_keeps_texts",
+        "_kind",
         "_learned",
         "_reader",
         "_skim",
@@ -67,6 +68,7 @@ class ExpressPath:
         self._skim: Skim | None = None
         self._head = self._tail = b""
         self._index = 0
+        self._kind: type[TextDelta] | type[ReasoningDelta] = TextDelta
         #: The characters that passed since reader and writer were informed, and those written as deltas.
         self._characters = self._written = 0
         #: The texts that passed since then, if the reader needs them.
@@ -87,30 +89,34 @@ class ExpressPath:
             self._texts.append(text)
         if self._writes_deltas and (self._count_written is None or not text.isascii()):
             self._written += len(text)
-            return self._writer.write(TextDelta(self._index, text))
+            return self._writer.write(self._kind(self._index, text))
         return RawEvents(self._head + _encode(text) + self._tail)
 
-    def learn(self, data: bytes, events: ReadEvents, output: FrameRuns, skim: Skim | None) -> None:
-        """Learn from a read that took the ordinary way. Called only if no stage handles texts, or one with
-        the test `skim`: what does not pass it leaves the path."""
-        event = events[0]
-        if self._count_read is None or type(event) is not TextDelta:
+    def learn(self, data: bytes, event: ReplyEvent | DeltaRun, output: FrameRuns, skim: Skim | None) -> None:
+        """Learn from a read that took the ordinary way and was one event.
+
+        Called only if no stage handles events of this kind, or one with the test `skim`: what does not pass
+        it leaves the path.
+        """
+        if self._count_read is None or not isinstance(event, TextDelta | ReasoningDelta):
             return
+        kind = type(event)
         template: EventTemplate | None = getattr(self._reader, "text_template", None)
-        if template is None:
+        if template is None or (isinstance(event, ReasoningDelta) and event.part):
             return
-        count: Callable[[int], None] | None = getattr(self._writer, "count_text", None)
+        writer, is_text = self._writer, kind is TextDelta
+        count: Callable[[int], None] | None = getattr(writer, "count_text", None) if is_text else None
         if template is not self._learned or event.index != self._index or count != self._count_written:
-            if len(output.parts) != 1 or template.read_event(data) != event.text:
+            if template.read_event(data) != event.text:
                 return
             if count is not None:
                 encoded, value = encode_sse(output), _encode(event.text)
                 # A text that occurs twice may be the name of a member.
-                if encoded.count(value) != 1:
+                if len(output.parts) != 1 or encoded.count(value) != 1:
                     return
                 self._head, _, self._tail = encoded.partition(value)
-            self._learned, self._index, self._count_written = template, event.index, count
-            self._writes_deltas = count is None or getattr(self._writer, "counts_only_ascii", False)
+            self._learned, self._index, self._kind, self._count_written = template, event.index, kind, count
+            self._writes_deltas = count is None or getattr(writer, "counts_only_ascii", False)
         self._template, self._skim = template, skim
 
     def leave(self) -> None:

@@ -173,15 +173,17 @@ class TranslatedReply:
         return any(isinstance(stage, TimedStage) and stage.holds_for_a_time for stage in self._stages)
 
     def feed(self, data: bytes) -> Output:
-        translated = self._express.translate(data)
-        if translated is not None:
+        if (translated := self._express.translate(data)) is not None:
             return translated
         if self.is_ended:
             return []
         events = self._reader.feed_runs(data)
         output = self._run(events)
-        if len(events) == 1 and (self._skim or not self._handlers[TextDelta]) and not self.is_ended:
-            self._express.learn(data, events, output, self._skim)
+        if len(events) == 1 and not self.is_ended:
+            kind = type(events[0])
+            skim = self._skim if kind is TextDelta else None
+            if skim or not self._handlers.get(kind, True):
+                self._express.learn(data, events[0], output, skim)
         return output
 
     def feed_frames(self, frames: Iterable[Frame]) -> Output:

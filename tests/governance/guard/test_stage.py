@@ -116,7 +116,7 @@ def test_other_tools_pass_without_waiting() -> None:
     stage = guard()
     for event in [ReplyStarted(), *a_call('{"command":"rm', ' x"}')]:
         assert stage.feed(event) == [event]
-        assert stage.unchanged_kinds == DELTAS
+        assert stage.unchanged_kinds >= DELTAS
 
 
 def test_a_guarded_call_waits_until_it_is_whole() -> None:

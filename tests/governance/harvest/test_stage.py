@@ -100,13 +100,13 @@ def test_reasoning_that_is_open_when_the_upstream_makes_a_call_stays_reasoning()
 def test_once_the_upstream_makes_calls_deltas_need_not_be_shown_to_the_stage() -> None:
     harvest = stage("hermes")
     through(harvest, [ReplyStarted(), *call_block(0)])
-    assert harvest.unchanged_kinds == DELTAS
+    assert harvest.unchanged_kinds >= DELTAS
 
 
 def test_a_stage_with_nothing_to_look_for_passes_everything() -> None:
     harvest = stage("jamba", tools=())
     events = reply_of(["<tool_calls>", "x"])
-    assert harvest.unchanged_kinds == DELTAS
+    assert harvest.unchanged_kinds >= DELTAS
     assert through(harvest, events) == events
 
 

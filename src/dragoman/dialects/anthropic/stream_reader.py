@@ -195,7 +195,7 @@ class AnthropicStreamReader(FrameReader):
         if field is None or not isinstance(delta.get(field), str):
             return
         growth = BlockGrowth(self.builder, self._blocks, index, block)
-        count = growth.count if block.kind == "text" else None
+        count = growth.count if block.kind in ("text", "thinking") else None
         self._template.learn(
             self._frame, payload, TextChange(delta, field, growth.take, growth.take_run, count)
         )

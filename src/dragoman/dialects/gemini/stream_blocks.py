@@ -228,9 +228,8 @@ class GrowingText:
 
     def find_change(self, part: Json) -> TextChange:
         """The text of a part that has extended this one; the next part may differ in it."""
-        block = self.block
-        count = None if self.thinking else self._count
-        return TextChange(part, "text", partial(self._take, block), partial(self._take_run, block), count)
+        take, take_run = partial(self._take, self.block), partial(self._take_run, self.block)
+        return TextChange(part, "text", take, take_run, self._count)
 
     def _take(self, block: int, text: str) -> bool:
         if self.block != block or self.sealed:
@@ -249,5 +248,6 @@ class GrowingText:
         return True
 
     def _count(self, texts: list[str], characters: int) -> None:
-        self.cited.add("".join(texts))
+        if not self.thinking:
+            self.cited.add("".join(texts))
         self._builder.count_text(characters)

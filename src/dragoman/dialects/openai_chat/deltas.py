@@ -98,7 +98,7 @@ class DeltaReader:
         if current.field in delta:
             block = current.block
             take, take_run = partial(self._continue, block), partial(self._continue_run, block)
-            count = self._count_texts if current.kind is Text else None
+            count = self._count_texts if current.kind is not Refusal else None
             return TextChange(delta, current.field, take, take_run, count)
         calls = delta.get("tool_calls")
         return self.calls.find_change(calls[0]) if isinstance(calls, list) and len(calls) == 1 else None
@@ -123,7 +123,8 @@ class DeltaReader:
         return True
 
     def _count_texts(self, texts: list[str], characters: int) -> None:
-        self.visible += characters
+        if self.current.kind is Text:
+            self.visible += characters
         self._builder.count_text(characters)
 
     def append_text(self, kind: type[Text] | type[Refusal], text: str) -> None:

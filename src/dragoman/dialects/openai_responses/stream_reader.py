@@ -26,6 +26,7 @@ from dragoman.dialects.openai_responses.stop_reasons import CAUSE_OF_REASON, TER
 from dragoman.dialects.openai_responses.stream_items import CallItem, ItemTable
 from dragoman.dialects.openai_responses.streamed_text import LastText, ReplyContext, StreamedText
 from dragoman.dialects.openai_responses.usage import read_usage
+from dragoman.hub.blocks import Reasoning
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyEvent, ReplyFinished, ReplyStarted, StopCause
 from dragoman.wire.sse import Frame
@@ -185,7 +186,7 @@ class ResponsesStreamReader(FrameReader):
         last.current = text
         if self._template.can_learn:
             take, take_run = partial(last.take, text), partial(last.take_run, text)
-            count = partial(last.count, text) if self.builder.is_text(text.block) else None
+            count = partial(last.count, text) if self.builder.is_text(text.block, Reasoning) else None
             self._template.learn(self._frame, payload, TextChange(payload, "delta", take, take_run, count))
 
     def _remember(self, payload: Json, part: object, text: StreamedText) -> None:

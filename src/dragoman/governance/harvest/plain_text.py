@@ -6,7 +6,7 @@ together are searched once, and may contain line breaks. The result is that of t
 
 import re
 from bisect import bisect_right
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from dragoman.governance.harvest.candidates import OpenerTable
 from dragoman.governance.harvest.parts import PartList
@@ -67,14 +67,20 @@ class PlainText:
 
 
 def _move_breaks(texts: list[str]) -> list[str]:
-    """The texts with the line breaks at the end of each one moved to the next one.
+    """These texts, changed in place, with the line breaks at the end of each one moved to the next one.
 
     A text of line breaks alone is left out, and so are those at the very end.
     """
     joined = "".join(texts)
-    ends = list(accumulate(map(len, texts)))
+    ends = list(accumulate(map(len, texts), initial=0))
+    changed: list[int] = []
     for found in _BREAKS.finditer(joined):
         start, end = found.span()
         first, last = bisect_right(ends, start), bisect_right(ends, end)
-        ends[first:last] = [start] * (last - first)
-    return [joined[start:end] for start, end in pairwise([0, *ends]) if start < end]
+        if first < last:
+            ends[first:last] = [start] * (last - first)
+            changed += range(first, last + 1)
+    for number in changed:
+        if number < len(ends):
+            texts[number - 1] = joined[ends[number - 1] : ends[number]]
+    return [text for text in texts if text]

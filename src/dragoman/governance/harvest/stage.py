@@ -20,6 +20,7 @@ from dragoman.hub.blocks import Reasoning, Text, ToolCall
 from dragoman.hub.builder import reconcile_cause
 from dragoman.hub.events import (
     DELTAS,
+    REPLY_NOTES,
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
@@ -155,11 +156,10 @@ class HarvestStage:
 
     def _write_complete_calls(self) -> list[ReplyEvent]:
         """Write the complete calls that were held back for the rest of their line."""
-        if self._is_over:
-            return []
+        open_blocks = () if self._is_over else self._scanned.values()
         return [
             event
-            for scanned in self._scanned.values()
+            for scanned in open_blocks
             for event in self._write_parts(scanned, scanned.scanner.take_complete())
         ]
 
@@ -386,7 +386,7 @@ def _number_of(scanned: _ScannedBlock) -> int:
     return -1 if scanned.number is None else scanned.number
 
 
-_NOT_SCANNED = frozenset({ReasoningDelta, ArgumentsDelta})
+_NOT_SCANNED = REPLY_NOTES | {ReasoningDelta, ArgumentsDelta}
 
 _HANDLERS: dict[type, Callable[[HarvestStage, Any], list[ReplyEvent]]] = {
     BlockOpened: HarvestStage._on_opened,
