@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dragoman import Governance, StreamTranslator
 from dragoman.pipeline.express import ExpressPath
 from dragoman.wire.sse import Output, RawEvents
+from tests.dialects.gemini import replies as gemini
 from tests.dialects.openai_chat.replies import DONE, call, calls, chunk, finish
 from tests.pipeline.asking import DIALECTS, asking, declared
 
@@ -78,6 +79,21 @@ def translate(client: str, governance: Governance, events: list[bytes], *, searc
         source="openai_chat", target=client, request=request, model="m", governance=governance
     )
     return b"".join(map(translator.feed, events)) + translator.close()
+
+
+def test_citations_of_gemini_keep_their_places() -> None:
+    texts = ["one", " two é", " thrée", " four", " five"]
+    end = len("".join(texts).encode())
+    grounding = {
+        "groundingChunks": [{"web": {"uri": "https://a", "title": "t"}}],
+        "groundingSupports": [{"segment": {"startIndex": 0, "endIndex": end}, "groundingChunkIndices": [0]}],
+    }
+    request = {**asking("openai_chat"), "web_search_options": {}}
+    translator = StreamTranslator(source="gemini", target="openai_chat", request=request, model="m")
+    stream = [gemini.chunk({"text": text}) for text in texts]
+    stream.append(gemini.chunk({"text": ""}, finishReason="STOP", groundingMetadata=grounding))
+    sent = b"".join(map(translator.feed, stream)) + translator.close()
+    assert b'"start_index":0,"end_index":%d' % len("".join(texts)) in sent
 
 
 @pytest.mark.parametrize("client", DIALECTS)

@@ -7,6 +7,8 @@ block of its own, at the next part or at the end: calls keep the signatures that
 complete when the bytes end after a finish reason or a blocked prompt; otherwise it is truncated.
 """
 
+from typing import ClassVar
+
 import msgspec
 
 from dragoman.dialects.delta_template import DeltaTemplate, VaryingMember
@@ -99,6 +101,9 @@ class ChunkReader(SseReader):
 
 class GeminiStreamReader(FrameReader):
     """Turns the bytes of a reply into events."""
+
+    #: The places of citations are counted in the bytes of the text.
+    keeps_texts: ClassVar = True
 
     def __init__(self, context: UpstreamContext) -> None:
         super().__init__(context)
