@@ -65,6 +65,7 @@ def test_one_turn_is_compared_with_those_before_it(recorded: RecordedGateway, tm
         "utf-8",
     )
     tried = dragoman(tmp_path, "prompts", "try", "last", "4")
+    assert dragoman(tmp_path, "rules", "try", "last", "4").out == tried.out
     assert (tried.code, "the prompt cache would miss" in tried.out) == (1, True), tried.err
     unknown = dragoman(tmp_path, "prompts", "try", "last", "9")
     assert (unknown.code, "has no turn 9" in unknown.err) == (2, True)

@@ -183,6 +183,50 @@ def test_another_request_of_a_sub_agent_is_found_although_later_requests_are_equ
     assert [each.path for each in found.differences] == ["temperature"]
 
 
+def build_agent_turns(name: str, task: str, replies: list[str]) -> list[RecordedTurn]:
+    """The turns of a sub-agent with this task."""
+    turns = [change_request(turn, turn.number, system=task) for turn in build_turns(replies)]
+    return [msgspec.structs.replace(turn, sub_agent=name) for turn in turns]
+
+
+def interleave(draw: st.DataObject, agents: list[list[RecordedTurn]]) -> list[RecordedTurn]:
+    """A session in which these agents run at once: each one's turns stay in their order."""
+    order = draw.draw(st.permutations([n for n, turns in enumerate(agents) for _ in turns]))
+    left = [iter(turns) for turns in agents]
+    return [msgspec.structs.replace(next(left[n]), number=number) for number, n in enumerate(order, 1)]
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data())
+def test_sub_agents_that_run_at_once_are_compared_by_what_they_were_asked(
+    lengths: list[int], draw: st.DataObject
+) -> None:
+    def build(ids: str, bad: int) -> list[list[RecordedTurn]]:
+        return [
+            build_agent_turns(
+                f"{ids}{n}" if n else "",
+                f"task {n}",
+                [f"{n} {k}" for k in range(length - 1)] + ["bad" if n == bad else "last"],
+            )
+            for n, length in enumerate(lengths)
+        ]
+
+    first, second = interleave(draw, build("a", -1)), interleave(draw, build("b", -1))
+    assert find_divergence(first, second) is None
+    bad = draw.draw(st.integers(0, len(lengths) - 1))
+    planted = interleave(draw, build("c", bad))
+    found = find_divergence(first, planted)
+    assert found is not None
+    assert found.kind == "reply"
+    turn = planted[found.second - 1]
+    assert (turn.sub_agent, found.differences[0].after) == (f"c{bad}" if bad else "", "bad")
+    # Without one of them the others are still beside their own.
+    fewer = [turn for turn in planted if turn.sub_agent != f"c{bad}"] if bad else planted
+    pairs = pair_turns(first, fewer)
+    assert sorted(pair.first for pair in pairs) == list(range(1, len(first) + 1))
+    missing = sum(not pair.second for pair in pairs)
+    assert missing == (lengths[bad] if bad else 0)
+
+
 def change_request(turn: RecordedTurn, number: int, **members: object) -> RecordedTurn:
     request = {**turn.request, **members}
     return msgspec.structs.replace(

@@ -44,8 +44,8 @@ def test_the_log_stays_short_while_the_queue_is_never_empty(
     ended, sizes = [], []
     submit, open_file, write = recorded.recorder._submit, TurnWriter.open, TurnWriter.write
 
-    def count_and_submit(job: Job, size: int) -> bool:
-        is_taken = submit(job, size)
+    def count_and_submit(job: Job, size: int = 0, *, is_turn: bool = False, is_urgent: bool = False) -> bool:
+        is_taken = submit(job, size, is_turn=is_turn, is_urgent=is_urgent)
         ended.extend([job] if isinstance(job, EndedTurn) else [])
         if len(ended) == COUNT:
             all_wait.set()

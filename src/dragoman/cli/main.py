@@ -46,6 +46,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 #: Names of other programs for the same thing.
 RENAMED = {"init": ["setup"], "log": ["logs"]}
+#: Other names of commands, which `--help` does not list.
+ALIASES = {"rules": "prompts"}
 
 
 class LazyGroup(click.Group):
@@ -55,7 +57,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        row = COMMANDS.get(cmd_name)
+        row = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
         if row is None:
             return None
         module, _, name = row[0].partition(":")
@@ -66,7 +68,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; for an unknown name, suggest a similar one."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in (*COMMANDS, *ALIASES) and not args[0].startswith("-"):
             from difflib import get_close_matches
 
             near = RENAMED.get(args[0], []) or get_close_matches(args[0], COMMANDS, n=1)

@@ -1,7 +1,6 @@
 """Two recorded sessions compared: the first turn where they part, and what differs."""
 
-from collections.abc import Sequence
-from itertools import zip_longest
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -12,7 +11,7 @@ from dragoman.records.stream_events import decode, list_events
 
 
 class TurnPair(msgspec.Struct, frozen=True, kw_only=True):
-    """The turns with the same position in both sessions; 0 if one session has none."""
+    """The turns with the same position in both sessions, of the same agent; 0 if one session has none."""
 
     first: int
     second: int
@@ -76,18 +75,71 @@ def _align(first: Sequence[RecordedTurn], second: Sequence[RecordedTurn]) -> lis
     """The turns side by side. A fork begins beside the turn that it answers with another model."""
     if skipped := _find_fork(first, second):
         first, second = [_drop_model(turn) for turn in first], [_drop_model(turn) for turn in second]
-        return [*((turn, None) for turn in first[:skipped]), *zip_longest(first[skipped:], second)]
+        return [*((turn, None) for turn in first[:skipped]), *_pair_by_agent(first[skipped:], second)]
     if skipped := _find_fork(second, first):
         return [(left, right) for right, left in _align(second, first)]
-    return list(zip_longest(first, second))
+    return _pair_by_agent(first, second)
+
+
+def _pair_by_agent(first: Sequence[RecordedTurn], second: Sequence[RecordedTurn]) -> list[_Pair]:
+    """The turns of each agent side by side, in the order of the first session.
+
+    Sub-agents that run at once take their turns in another order each time.
+    """
+    ours, theirs = _group_by_agent(first), _group_by_agent(second)
+    partners: dict[int, RecordedTurn] = {}
+    for name, other in _match_agents(ours, theirs).items():
+        partners.update(
+            (right.number, left)
+            for left, right in zip(ours.get(name, ()), theirs.get(other, ()), strict=False)
+        )
+    matched = {left.number: right for right in second if (left := partners.get(right.number))}
+    pairs: list[_Pair] = [(left, matched.get(left.number)) for left in first]
+    # A turn of the second session alone stands behind the pair with the turn before it.
+    place = 0
+    numbers = [turn.number for turn in first]
+    for right in second:
+        left = partners.get(right.number)
+        if left is None:
+            pairs.insert(place, (None, right))
+            numbers.insert(place, 0)
+            place += 1
+        else:
+            place = numbers.index(left.number) + 1
+    return pairs
+
+
+def _group_by_agent(turns: Sequence[RecordedTurn]) -> dict[str, list[RecordedTurn]]:
+    groups: dict[str, list[RecordedTurn]] = {"": []}
+    for turn in turns:
+        groups.setdefault(turn.sub_agent, []).append(turn)
+    return groups
+
+
+def _match_agents(
+    first: Mapping[str, Sequence[RecordedTurn]], second: Mapping[str, Sequence[RecordedTurn]]
+) -> dict[str, str]:
+    """The agents of the second session by those of the first one, with the same first request if possible.
+
+    The ids of sub-agents differ from session to session. The main agent has none.
+    """
+    left = [name for name in second if name]
+    matches = {"": ""}
+    for name in filter(None, first):
+        begin = first[name][0].fingerprint
+        if same := next((other for other in left if second[other][0].fingerprint == begin), None):
+            matches[name] = same
+            left.remove(same)
+    others = (name for name in first if name not in matches)
+    return {**matches, **dict(zip(others, left, strict=False))}
 
 
 def _find_fork(whole: Sequence[RecordedTurn], fork: Sequence[RecordedTurn]) -> int:
     """How many turns of `whole` come before the one whose request `fork` begins with; 0 if it is no fork."""
-    if not fork:
-        return 0
-    begin = _drop_model(fork[0]).fingerprint
-    return next((number for number, turn in enumerate(whole) if _drop_model(turn).fingerprint == begin), 0)
+    ours, theirs = ([_drop_model(turn).fingerprint for turn in turns] for turns in (whole, fork))
+    begin = ours.index(theirs[0]) if theirs and theirs[0] in ours else 0
+    # A fork has none of the turns before. Another session may have them later, after those of another agent.
+    return begin if set(theirs).isdisjoint(ours[:begin]) else 0
 
 
 def _drop_model(turn: RecordedTurn) -> RecordedTurn:

@@ -145,7 +145,7 @@ class Recorder:
     async def flush(self) -> None:
         """Wait until the turns that have ended are in the file, but not long. Called before a query."""
         is_written = asyncio.get_running_loop().create_future()
-        if self._waiting and not self._is_late and self._submit(Flush(is_written), 0):
+        if self._waiting and not self._is_late and self._submit(Flush(is_written), is_urgent=True):
             await self._wait_for(is_written)
 
     async def _wait_for(self, is_written: "asyncio.Future[None]") -> None:
@@ -162,7 +162,7 @@ class Recorder:
         entry = JournalEntry(row, Raw(encode_details(record, tap)))
         tap.is_submitted = self._journal.append(entry)
         if tap.is_submitted:
-            self._submit(JournaledTurn(entry), 0)
+            self._submit(JournaledTurn(entry), is_turn=True)
         return tap.is_submitted
 
     def _give_up(self, is_written: "asyncio.Future[None]") -> None:
@@ -177,7 +177,8 @@ class Recorder:
             return False
         tap.is_submitted = True
         size = sum(call.size for call in tap.calls) * 2
-        return self._submit(EndedTurn(record, tap, self._clock(), size, is_written), size)
+        turn = EndedTurn(record, tap, self._clock(), size, is_written)
+        return self._submit(turn, size, is_turn=True, is_urgent=is_written is not None)
 
     def close(self) -> None:
         """Write what waits, for a limited time."""
@@ -197,10 +198,11 @@ class Recorder:
             pending.body = b""
         return pending
 
-    def _submit(self, job: Job, size: int) -> bool:
+    def _submit(self, job: Job, size: int = 0, *, is_turn: bool = False, is_urgent: bool = False) -> bool:
+        """Hand a job to the thread: a turn that has ended, a query, or else a request. False: it is lost."""
         with self._lock:
             if self._waiting >= MAX_WAITING or self._waiting_bytes + size > MAX_WAITING_BYTES:
-                self._lost += isinstance(job, EndedTurn | JournaledTurn)
+                self._lost += is_turn
                 return False
             self._waiting += 1
             self._waiting_bytes += size
@@ -209,12 +211,11 @@ class Recorder:
             self._thread = Thread(target=self._run, name="dragoman-records", daemon=True)
             self._thread.start()
         self._queue.put(job)
-        is_urgent = isinstance(job, EndedTurn | Flush) and job.is_written is not None
         if is_urgent or self._waiting >= BATCH or self._waiting_bytes > MANY_BYTES:
             if not self._is_hurried:
                 self._is_woken = self._is_hurried = True
                 self._signals.put(True)
-        elif not isinstance(job, PendingBody) and not self._is_woken:
+        elif is_turn and not self._is_woken:
             self._is_woken = True
             self._signals.put(False)
         return True

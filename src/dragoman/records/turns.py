@@ -44,6 +44,8 @@ KEPT_HEADERS = frozenset(
 #: Beginnings of the names of further headers that are recorded.
 KEPT_PREFIXES = ("x-dragoman-", "x-ratelimit-", "anthropic-ratelimit-", "x-stainless-")
 
+_encode = msgspec.json.Encoder().encode
+
 
 def build_row(record: ExchangeRecord, tap: MetaTap, session: str, project: str, now: float) -> Row:
     """The columns of the turn. `now` is the date of its end."""
@@ -89,7 +91,8 @@ def build_row(record: ExchangeRecord, tap: MetaTap, session: str, project: str, 
 def encode_details(record: ExchangeRecord, tap: MetaTap) -> bytes:
     """What is shown of one turn only, as JSON: attempts, losses, interventions, headers, all counts."""
     client = tap.client if isinstance(tap, BodyTap) else None
-    credentials = list_credentials(tap.headers)
+    credentials = list_credentials(tap.headers) if client else ()
+    used = record.used
     details: dict[str, object] = {
         "attempts": [
             {
@@ -112,10 +115,10 @@ def encode_details(record: ExchangeRecord, tap: MetaTap) -> bytes:
             }
             for call in tap.calls
         ],
-        "losses": [msgspec.to_builtins(loss) for loss in record.losses],
-        "reply_losses": [msgspec.to_builtins(loss) for loss in record.reply_losses],
+        "losses": list(record.losses),
+        "reply_losses": list(record.reply_losses),
         "interventions": [dict(logged.line(record.redact)) for logged in record.interventions],
-        "usage": {name: value for name, value in msgspec.structs.asdict(record.used).items() if value},
+        "usage": {name: value for name in used.__struct_fields__ if (value := getattr(used, name))},
         "entry": tap.entry,
         "request_headers": keep_headers(tap.headers),
         "reply_headers": _mask_values(keep_headers(client.headers), credentials) if client else {},
@@ -124,7 +127,7 @@ def encode_details(record: ExchangeRecord, tap: MetaTap) -> bytes:
         "upstream_session": record.session,
         "has_alternatives": record.has_alternatives,
     }
-    return msgspec.json.encode(details)
+    return _encode(details)
 
 
 def _build_failure(failure: Failure) -> dict[str, object]:
