@@ -15,8 +15,9 @@ from dragoman.config.config import Config
 from dragoman.config.load import load_file
 from dragoman.config.model_facts import learned_path
 from dragoman.config.settings import Secret, ServerSettings
+from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
-from dragoman.server.reload import WATCH_INTERVAL
+from dragoman.server.reload import WATCH_INTERVAL, ConfigReloader
 from dragoman.telemetry.log import LOGGER, LogFormatter
 from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import OPERATOR, Connected, Running, config_for, running
@@ -380,6 +381,21 @@ def test_a_change_of_the_file_is_noticed(tmp_path: Path, how: str) -> None:
                 file.write(toml(upstream.url))
                 await eventually(lambda: reloader.count == 2)
                 assert len(calls) == 3
+
+    run(scenario)
+
+
+@pytest.mark.usefixtures("short_interval")
+def test_a_change_of_the_file_while_the_gateway_starts_is_noticed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        file = File(tmp_path, toml("http://127.0.0.1:9"))
+        gateway = Gateway(file.read())
+        reloader = ConfigReloader(gateway, file.read)
+        file.write(toml("http://127.0.0.1:9", retries=3))
+        reloader.start()
+        await eventually(lambda: gateway.config.providers["up"].retries == 3)
+        reloader.stop()
+        await gateway.close()
 
     run(scenario)
 

@@ -40,8 +40,8 @@ class ConfigReloader:
         self._lock = asyncio.Lock()
         self._reloading: set[asyncio.Task[object]] = set()
         self._watching: asyncio.Task[None] | None = None
-        #: The stamp of the file that was read last.
-        self._read_stamp: FileStamp = ()
+        #: The stamp of the file that was read last. Not later: it may change while the gateway starts.
+        self._read_stamp: FileStamp = self._read_current_stamp() if read and gateway.config.path else ()
         #: When the current configuration was read, and the numbers of reloads and of refused files.
         self.loaded_at = gateway.clock()
         self.count = 0
@@ -127,8 +127,6 @@ class ConfigReloader:
     async def _watch(self) -> None:
         """Reload a changed file when it has been stable for one interval: editors write in several steps."""
         last = self._read_current_stamp()
-        # A file may have appeared since the gateway started without one.
-        self._read_stamp = last if self._gateway.config.path else ()
         while True:
             await asyncio.sleep(WATCH_INTERVAL)
             stamp = self._read_current_stamp()
