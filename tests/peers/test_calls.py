@@ -6,18 +6,22 @@ from contextlib import ExitStack
 
 import pytest
 
+from dragoman.config.settings import Secret
+from dragoman.peers import calls as calls_module
 from dragoman.peers.calls import SharedCalls
 from dragoman.peers.store import PEERS_SCHEMA, find_holder
 from dragoman.storage.port import StateStorage
 from dragoman.storage.postgres import PostgresOptions, PostgresStorage
 from dragoman.upstream.port import UpstreamRequest
 from tests import postgres
+from tests.loopback import LoopbackServer
 from tests.postgres_proxy import PostgresProxy, run_proxy
 from tests.states import StateBed, build_state_fixture
 
 state = build_state_fixture(PEERS_SCHEMA)
 
 OWNER = "owner"
+SECRET = "quiet-meadow-lantern"
 
 
 async def find_address(storage: StateStorage, call: str) -> str:
@@ -60,6 +64,55 @@ def test_a_session_that_never_waited_writes_nothing(state: StateBed) -> None:
         calls.register("session", OWNER, (), 0.0)
         assert calls._writing is None
         await storage.close()
+
+    asyncio.run(main())
+
+
+class Listener(LoopbackServer):
+    """Another gateway: keeps the bytes of a request and knows no session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.received = b""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        self.received = head + await reader.readexactly(length)
+        writer.write(b"HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+
+@pytest.mark.rule("R120")
+def test_another_gateway_gets_no_credential_and_no_header_of_the_client(
+    state: StateBed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        first, second = state.open(), state.open()
+        async with Listener() as listener:
+            holder = SharedCalls(first, first.clock)
+            monkeypatch.setattr(calls_module, "build_process_name", lambda: "elsewhere:1:1")
+            holder.announce(f"http://127.0.0.1:{listener.port}")
+            holder.register("session", OWNER, ("call-1",), 60.0)
+            await holder.wait_until_written()
+            monkeypatch.undo()
+            sender = SharedCalls(second, second.clock)
+            sender.announce("http://second")
+            headers = {"authorization": f"Bearer {SECRET}", "x-api-key": SECRET, "dragoman-key": SECRET}
+            request = UpstreamRequest(
+                body=b"the body",
+                model="m",
+                stream=True,
+                headers={**headers, "x-session-id": "named"},
+                credential={name: Secret(value) for name, value in headers.items()},
+                caller=SECRET,
+            )
+            assert await sender.forward("up", OWNER, ["call-1"], request) is None
+        assert b"the body" in listener.received
+        assert b"named" in listener.received
+        assert SECRET.encode() not in listener.received
+        await first.close()
+        await second.close()
 
     asyncio.run(main())
 
