@@ -39,16 +39,13 @@ def find_declared_tools(request: Request) -> tuple[DeclaredTool, ...]:
 class ToolNameStage:
     """Corrects the tool names of calls as they open, and reports undeclared tools."""
 
-    __slots__ = ("_by_case", "_names", "_report")
+    __slots__ = ("_names", "_report")
 
     unchanged_kinds = EVENT_KINDS - {BlockOpened}
 
     def __init__(self, tools: Sequence[DeclaredTool], report: Report) -> None:
         self._report = report
         self._names = {tool.name for tool in tools}
-        self._by_case: dict[str, list[str]] = {}
-        for name in sorted(self._names):
-            self._by_case.setdefault(name.casefold(), []).append(name)
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         if type(event) is BlockOpened and type(event.block) is ToolCall:
@@ -62,7 +59,8 @@ class ToolNameStage:
         # Tools in a namespace and tools of a vendor's own kind are not in the list.
         if call.name in self._names or call.namespace or call.kind not in _DECLARABLE:
             return call.name
-        alike = self._by_case.get(call.name.casefold(), [])
+        folded = call.name.casefold()
+        alike = [name for name in self._names if name.casefold() == folded]
         if len(alike) != 1:
             shown = call.name[:MAX_SHOWN_NAME]
             self._report(Intervention(kind="undeclared", tool=shown, ok=False, reason=UNDECLARED))

@@ -106,9 +106,6 @@ class GrammarChecker:
         if kind not in self._moves:
             raise UpstreamProtocolError(f"{kind.__name__} in a reply that is {self._phase.name}")
         match event:
-            case TextDelta() | ArgumentsDelta() | ReasoningDelta() | SealAttached() | CitationAdded():
-                fault = "does not fit block" if event.index in self._open else "has no open block"
-                raise UpstreamProtocolError(f"{kind.__name__} {fault} {event.index}")
             case BlockOpened():
                 self._check_opening(event)
             case BlockClosed():
@@ -118,6 +115,9 @@ class GrammarChecker:
                 self._check_finish(event)
             case ReplyStarted() | UsageReported() | ReplyFailed():
                 pass
+            case TextDelta() | ArgumentsDelta() | ReasoningDelta() | SealAttached() | CitationAdded():
+                fault = "does not fit block" if event.index in self._open else "has no open block"
+                raise UpstreamProtocolError(f"{kind.__name__} {fault} {event.index}")
             case _:
                 assert_never(event)
         phase = self._moves[kind]

@@ -7,7 +7,7 @@ read, and the first that accepts the text wins.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import msgspec
 from msgspec.structs import replace
@@ -75,21 +75,28 @@ _END_TOKENS = ("<|", "<\uff5c", "</s>", "<eos>", "<end_of_turn>")
 class KnownTools:
     """The declared tools of one reply. `folds_case`: a name that differs only in case counts too."""
 
-    __slots__ = ("_lenient", "_strict")
-
     def __init__(self, tools: Sequence[DeclaredTool], *, folds_case: bool = False) -> None:
-        known = {tool.name: tool for tool in tools if tool.name}
-        counts = Counter(map(str.casefold, known))
-        folded = {name.casefold(): tool for name, tool in known.items() if counts[name.casefold()] == 1}
-        self._lenient = ReaderContext(
-            tools=known,
-            longest=max(map(len, known), default=0),
-            by_folded_name=folded if folds_case else {},
-        )
-        self._strict = replace(self._lenient, strict=True)
+        self._tools = tools
+        self._folds_case = folds_case
 
     def __bool__(self) -> bool:
-        return bool(self._lenient.tools)
+        return any(tool.name for tool in self._tools)
+
+    @cached_property
+    def _lenient(self) -> ReaderContext:
+        """What readers know of the tools. Most replies contain nothing that needs a reader."""
+        known = {tool.name: tool for tool in self._tools if tool.name}
+        counts = Counter(map(str.casefold, known))
+        folded = {name.casefold(): tool for name, tool in known.items() if counts[name.casefold()] == 1}
+        return ReaderContext(
+            tools=known,
+            longest=max(map(len, known), default=0),
+            by_folded_name=folded if self._folds_case else {},
+        )
+
+    @cached_property
+    def _strict(self) -> ReaderContext:
+        return replace(self._lenient, strict=True)
 
     def context_for(self, candidate: MarkerCandidate) -> ReaderContext:
         if not candidate.reads_calls:
