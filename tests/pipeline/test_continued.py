@@ -15,7 +15,7 @@ from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.forwarding import split_members
 from dragoman.hub.errors import LossRefused
 from dragoman.pipeline import reuse
-from dragoman.pipeline.history import TranslatedHistory
+from dragoman.pipeline.history import MOST_SECTIONS, TranslatedHistory
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.remembered import HistoryKey, OwnHistories, RememberedHistories
 from dragoman.pipeline.split_body import split_body
@@ -103,6 +103,26 @@ def test_a_conversation_without_tools_may_say_so(source: str, tools: str) -> Non
         built = build(sent, source, target, own)
         assert built.compare(build(sent, source, target, None)) == ""
     assert built.is_continued
+
+
+def test_a_long_conversation_is_remembered_in_few_sections() -> None:
+    own = OwnHistories(RememberedHistories(LIMIT), "caller")
+    bodies = grow(60)
+
+    def count_sections(sent: bytes) -> tuple[int, int]:
+        """The number of sections after a request, and of the items in them."""
+        assert send(sent, own).compare(send(sent, None)) == ""
+        (entry,) = own.remembered._entries.values()
+        return len(entry.history.end.list_chain()), entry.history.end.count
+
+    counts = [count_sections(body) for body in bodies]
+    assert max(count for count, _ in counts) == MOST_SECTIONS
+    assert counts[-1][1] == 119
+    size = own.remembered.bytes
+    # An undo of some turns finds its section; one of many finds the front.
+    assert count_sections(bodies[-4])[1] == 113
+    assert count_sections(bodies[5])[1] == 11
+    assert own.remembered.bytes < size
 
 
 def test_no_caller_gets_what_another_caller_sent() -> None:

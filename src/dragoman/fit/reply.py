@@ -48,7 +48,7 @@ def build_restoration(request: Request, target: TargetFacts, names: NameMap | No
         names=(names or build_name_map(request, target)).restored_names,
         unwraps=not target.custom_tools,
         taken_ids=frozenset(
-            () if target.repeated_calls else (call.id for call in iter_calls(request.messages))
+            () if target.repeated_calls else [call.id for call in iter_calls(request.messages)]
         ),
         stops=find_watched_stops(request, target),
     )

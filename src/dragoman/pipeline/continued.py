@@ -13,6 +13,7 @@ If one of these checks fails, the request is translated as a whole. Everything h
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 
 import msgspec
 
@@ -37,6 +38,7 @@ from dragoman.pipeline.history import (
     find_section,
     has_mark,
     list_ids,
+    merge_sections,
 )
 from dragoman.pipeline.kept_texts import KeptTexts
 from dragoman.pipeline.outline import outline_blocks, replace_history, strip_tools
@@ -245,32 +247,34 @@ class Continuation:
         front = FrontWriter(self._facts).update(history.front, asked, sent, count)
         if front is None:
             return None
-        chain = list(self._chain)
+        sections = list(self._chain)
         section = self.remember(messages, fitted_messages, sent, losses)
         if section is not None:
-            chain.append(section)
+            sections.append(section)
             rest = rest[self._paths.find_message(rest, section.count) :]
         last = self._encode_messages(sent, rest, losses)
-        items = [each.written for each in chain if each.written]
-        items += [last] if last else []
+        all_losses = Losses((*losses, *front.losses, *self._front.losses))
         # One join: the head, the items with a comma before all but the first, the tail.
-        parts = [part for item in items for part in (b",", item)]
-        body = b"".join((front.head, *parts[1:], front.tail))
-        all_losses = Losses(losses)
-        for part in (front.losses, self._front.losses, *(each.losses for each in chain)):
-            for loss in part:
+        parts: list[bytes] = []
+        for each in sections:
+            if each.written:
+                parts += (b",", each.written)
+            for loss in each.losses:
                 all_losses.add(loss.path, loss.reason)
+        if last:
+            parts += (b",", last)
+        body = b"".join((front.head, *parts[1:], front.tail))
         if len(all_losses) >= Losses.LIMIT:
             return None
         next_history = None
-        if chain:
+        if sections:
             leading = history.leading if self._section else messages[: count_leading_messages(messages)]
-            next_history = replace(history, leading=leading, front=front, end=chain[-1])
+            next_history = replace(history, leading=leading, front=front, end=merge_sections(sections))
         return ContinuedTranslation(
             body=body,
             losses=all_losses.as_tuple(),
             outline=self._outline(asked, front, messages),
-            sample=self._join_samples(history, front, chain[-1] if chain else None, reading),
+            sample=self._join_samples(history, front, sections[-1] if sections else None, reading),
             history=next_history,
             names=self._front.names,
         )
@@ -348,7 +352,7 @@ class Continuation:
         return all(not message.at or self._paths.find_index(message.at) >= 0 for message in messages)
 
     def _outline(self, asked: Request, front: Front, messages: Sequence[Message]) -> Request:
-        calls = [block for section in self._chain for block in section.calls]
+        calls = chain.from_iterable([section.calls for section in self._chain])
         return replace_history(asked, front.outline_tools, (*calls, *outline_blocks(messages)))
 
     def _join_samples(

@@ -7,6 +7,7 @@ again with every request, so a `TranslatedHistory` has the translation of all bu
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain as iterables
 from itertools import pairwise
 from typing import Self, TypeVar
 
@@ -28,6 +29,10 @@ from dragoman.tokens.tokenizers import ToolsForm
 OPEN_TURNS = 1
 OPEN_MARKED_TURNS = 2
 
+
+#: A conversation with more sections gets fewer, of which so many stay as they are.
+MOST_SECTIONS = 16
+SEPARATE_SECTIONS = 8
 
 #: Longer paths contain names that clients choose.
 LONGEST_KEPT_PATH = 64
@@ -68,6 +73,28 @@ class HistorySection(ReadSection, frozen=True, kw_only=True, eq=False):
     #: The calls, as the outline of a request has them.
     calls: tuple[AnyBlock, ...]
     losses: tuple[Loss, ...]
+
+
+def merge_sections(chain: list[HistorySection]) -> HistorySection:
+    """The last section of the same history, in few sections: every request looks at each of them.
+
+    The last ones stay separate, so that an undo of some turns finds its section.
+    """
+    if len(chain) <= MOST_SECTIONS:
+        return chain[-1]
+    old = chain[:-SEPARATE_SECTIONS]
+    merged = msgspec.structs.replace(
+        old[-1],
+        before=None,
+        items=tuple(iterables.from_iterable(each.items for each in old)),
+        written=b",".join([each.written for each in old if each.written]),
+        ids=frozenset[str]().union(*(each.ids for each in old)),
+        calls=tuple(iterables.from_iterable(each.calls for each in old)),
+        losses=tuple(iterables.from_iterable(each.losses for each in old)),
+    )
+    for each in chain[-SEPARATE_SECTIONS:]:
+        merged = msgspec.structs.replace(each, before=merged)
+    return merged
 
 
 class ConversationMemo:

@@ -35,6 +35,7 @@ from dragoman.schema import properties_of, required_of
 from dragoman.tokens.text import (
     NO_PATTERNS,
     SEPARATOR,
+    CountMemo,
     add_costs,
     count_patterns,
     estimate_text_tokens,
@@ -58,6 +59,9 @@ SAMPLE = 32
 DISTANCE = 512
 #: Characters. A prompt of at most this length is counted whole, without samples.
 SMALL_PROMPT = 4_096
+
+#: The samples of so many parts of prompts are known.
+_samples = CountMemo(1_000)
 
 SYSTEM_ROLES = ("system", "developer")
 
@@ -273,7 +277,7 @@ class _PromptCollector:
         for text in self.texts:
             pieces += [text[at : at + SAMPLE] for at in range(-end % DISTANCE, len(text), DISTANCE)]
             end += len(text) + 1
-        counts = tuple(count_patterns(SEPARATOR.join(pieces))) if pieces else NO_PATTERNS
+        counts = _samples.count(SEPARATOR.join(pieces)) if pieces else NO_PATTERNS
         return PromptSample(counts, sum(map(len, pieces)), end - offset, self.count_parts())
 
     def _add_tools(self, request: Request, tools_as: ToolsForm) -> None:

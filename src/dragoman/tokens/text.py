@@ -8,6 +8,7 @@ docs/token-counts.md has the errors. An estimate takes a few milliseconds for 10
 
 import re
 from collections.abc import Sequence
+from hashlib import blake2b
 from operator import mul
 from typing import get_args
 
@@ -133,6 +134,27 @@ def count_patterns(text: str) -> list[int]:
     counts = [kinds.count(pattern) for pattern in _PATTERNS]
     counts += [len(script.findall(foreign)) if foreign else 0 for script in _SCRIPTS]
     return counts
+
+
+class CountMemo:
+    """The counts of the last samples, by their digests.
+
+    The texts of an agent's last messages are sampled again when the next messages follow. No text is kept.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._counts: dict[bytes, tuple[int, ...]] = {}
+
+    def count(self, text: str) -> tuple[int, ...]:
+        """The same as `count_patterns`."""
+        name = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        found = self._counts.get(name)
+        if found is None:
+            if len(self._counts) >= self._limit:
+                self._counts.clear()
+            found = self._counts[name] = tuple(count_patterns(text))
+        return found
 
 
 def add_costs(counts: Sequence[int], tokenizer: Tokenizer) -> float:
