@@ -5,6 +5,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -126,6 +127,24 @@ def test_a_credential_that_the_provider_quotes_does_not_reach_the_file(status: i
     stored += str(recorded.read(read_part, "last", 1, "client_reply"))
     assert "you sent" in stored
     assert token not in stored
+
+
+@pytest.mark.rule("R120", "R132")
+def test_a_credential_in_the_history_does_not_reach_the_file(tmp_path: Path) -> None:
+    token = "own-login-of-the-client"
+    recorded = RecordedGateway(tmp_path, dialect="anthropic", relays=True)
+    headers = {**CLAUDE, "authorization": f"Bearer {token}"}
+    more = [
+        *HELLO,
+        {"role": "assistant", "content": f"You sent {token}."},
+        {"role": "user", "content": "So?"},
+    ]
+    first = partial(recorded.send, ask(HELLO), headers=headers)
+    play(recorded, first, partial(recorded.send, ask(more), headers=headers))
+    for part in ("client_request", "upstream_request"):
+        stored = str(recorded.read(read_part, "last", 2, part))
+        assert "You sent" in stored
+        assert token not in stored
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ class BodyWriter:
         known = self._memory.match(chain, body)
         raw = body[known.start : known.end]
         job.is_grown = known.is_grown(raw)
-        content = redact_content(raw, self._list_secrets())
+        content = redact_content(raw, self._list_secrets(job.headers))
         new = split_request(raw, content) if known.is_first else [Segment(raw, content)][: len(raw)]
         job.segments = [*join_segments(known.head), *new, *join_segments(known.tail)]
         job.generation = self._generation
@@ -143,13 +143,14 @@ class BodyWriter:
         if segments and request.generation != self._generation:
             # The file may have lost blocks since the request came.
             raw = b"".join([segment.raw for segment in segments])
-            request.segments = segments = [Segment(raw, redact_content(raw, self._list_secrets()))]
+            content = redact_content(raw, self._list_secrets(request.headers))
+            request.segments = segments = [Segment(raw, content)]
             request.generation = self._generation
         return segments
 
     def _compact_replies(self, tap: BodyTap) -> Iterator[CompactReply]:
         """The replies without secrets. Those of an upstream mostly have the texts of the client's."""
-        secrets = [*self._list_secrets(), *(list_credentials(tap.headers) if self._relays else ())]
+        secrets = self._list_secrets(tap.headers)
         compact, sent = CompactStream(b""), b""
         runs: Sequence[TextRun] = ()
         texts: Sequence[bytes] | None = ()
@@ -176,7 +177,8 @@ class BodyWriter:
                 times = _list_pieces(call.times, map(len, call.pieces), tap.started_at)
                 yield CompactReply("upstream_reply", number, own, times)
 
-    def _list_secrets(self) -> list[bytes]:
+    def _list_secrets(self, headers: Mapping[str, str]) -> list[bytes]:
+        """The keys of the configuration, and the credential in a client's headers if a provider gets it."""
         config = self._get_config()
         if self._secrets[0] is not config:
             values = [key for provider in config.providers.values() for key in provider.keys]
@@ -184,7 +186,7 @@ class BodyWriter:
             secrets = [value.reveal().encode() for value in values if len(value.reveal()) >= MIN_SECRET]
             self._secrets = (config, secrets)
             self._relays = any(each.uses_client_credential for each in config.providers.values())
-        return self._secrets[1]
+        return [*self._secrets[1], *list_credentials(headers)] if self._relays else self._secrets[1]
 
 
 def _add_replies(pack: TurnPack, replies: Sequence[CompactReply]) -> list[tuple[int, int]]:

@@ -123,7 +123,8 @@ class Recorder:
             return MetaTap(plan, identity, None, store)
         # Without contents: this is the session's first turn here and may name the project, or the session has
         # no name yet.
-        request = self._submit_body(PendingBody(plan.body, identity, owner, is_stored=level == "bodies"))
+        pending = partial(PendingBody, plan.body, identity, owner, headers=plan.metadata.headers)
+        request = self._submit_body(pending(is_stored=level == "bodies"))
         if level == "meta":
             return MetaTap(plan, identity, request, store)
         return BodyTap(plan, identity, request, store, self._submit_body)

@@ -7,6 +7,7 @@ Both wrap the client: before it gets the end of its reply, the turn is stored.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from dragoman.agents import ClientIdentity
@@ -27,7 +28,8 @@ class PendingBody:
     """A request that is not stored yet. The recorder's thread takes the body and sets all else."""
 
     __slots__ = (
-        *("body", "client", "generation", "identity", "is_grown", "is_stored", "owner", "segments"),
+        *("body", "client", "generation", "headers", "identity", "is_grown", "is_stored"),
+        *("owner", "segments"),
         *("session", "size", "target"),
     )
 
@@ -38,6 +40,7 @@ class PendingBody:
         owner: str = "",
         *,
         is_stored: bool = True,
+        headers: Mapping[str, str] = MappingProxyType({}),
         client: "PendingBody | None" = None,
         target: str = "",
     ) -> None:
@@ -49,6 +52,8 @@ class PendingBody:
         self.is_stored = is_stored
         #: The client's request that a request to a target belongs to.
         self.client = client
+        #: Those of the client, which may hold its credential.
+        self.headers: Mapping[str, str] = client.headers if client else headers
         self.target = target
         #: The parts of the request; None if the body was not stored.
         self.segments: list[Segment] | None = None
