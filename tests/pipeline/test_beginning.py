@@ -166,3 +166,19 @@ def test_a_conversation_is_continued_where_the_system_prompt_moved_it() -> None:
         head = {"model": "m", "max_tokens": 10, "system": system + PADDING}
         sent = msgspec.json.encode({**head, "messages": body["messages"], "tools": body["tools"]})
         assert send(sent, own) == (turns > 1)
+
+
+def test_conversations_with_the_same_tools_count_them_once() -> None:
+    own = remember()
+    # Two conversations that do not know each other's tools.
+    other = remember("other").remembered
+    assert send(write("b", 3), own)
+    both = own.remembered.bytes
+    send(write("b", 3), OwnHistories(other, "caller"))
+    tools = next(iter(own.remembered._tools.values()))
+    assert (len(own.remembered._tools), tools.users) == (1, 2)
+    assert both == other.bytes - tools.size
+    own.remembered.resize(both - 1, checks=False)
+    assert (len(own.remembered), tools.users) == (1, 1)
+    own.remembered.resize(0, checks=False)
+    assert (own.remembered.bytes, own.remembered._tools) == (0, {})

@@ -47,7 +47,13 @@ class Front(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def size(self) -> int:
-        return (1 + TOOL_FACTOR) * (len(self.head) + len(self.tail)) + OVERHEAD
+        """The bytes in memory, without the tools."""
+        return len(self.head) + len(self.tail) + OVERHEAD
+
+    @property
+    def tools_size(self) -> int:
+        """The bytes of the tools in memory, which conversations with the same `fitted` share."""
+        return TOOL_FACTOR * (len(self.head) + len(self.tail))
 
 
 def _replace_messages(fitted: Request, messages: tuple[Message, ...]) -> Request:

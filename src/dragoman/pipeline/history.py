@@ -162,7 +162,9 @@ class TranslatedHistory(ReadHistory, frozen=True, kw_only=True, eq=False):
 
     @property
     def size(self) -> int:
-        return self.front.size + sum(map(len, self.values)) + self.conversation_size
+        """The bytes in memory, without the tools (`front.tools_size`)."""
+        own = self.front.size + sum(map(len, self.values)) + self.conversation_size
+        return own + (self.body.size if self.body else 0)
 
 
 class ItemPaths:

@@ -45,6 +45,13 @@ class _Entry(msgspec.Struct, frozen=True, eq=False):
     any_conversation: HistoryKey
 
 
+class _SharedTools(msgspec.Struct, eq=False):
+    """The tools of several conversations of a caller, which are in memory once."""
+
+    size: int
+    users: int = 0
+
+
 class RememberedHistories:
     """All remembered conversations. The longest unused ones are forgotten first.
 
@@ -65,6 +72,8 @@ class RememberedHistories:
         self._fronts: dict[Hashable, HistoryKey] = {}
         #: Where the conversation began in the last body of a caller with the same first bytes.
         self._places: dict[Hashable, int] = {}
+        #: The tools in memory, by the identity of their fitted form.
+        self._tools: dict[int, _SharedTools] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -118,6 +127,7 @@ class RememberedHistories:
             entry = _Entry(history, size, mark, entry.any_target, entry.any_conversation)
         self.bytes += size
         self._entries[key] = entry
+        self._add_tools(history)
         if history.body is not None:
             self._marks[mark] = key
         if history.end.kept is not None:
@@ -127,6 +137,25 @@ class RememberedHistories:
         if size > self.limit:
             self._forget(key)
         self._forget_surplus()
+
+    def _add_tools(self, history: ReadHistory) -> None:
+        """Count the tools of a conversation, unless another one has the same."""
+        if isinstance(history, TranslatedHistory):
+            name = id(history.front.fitted)
+            tools = self._tools.get(name)
+            if tools is None:
+                tools = self._tools[name] = _SharedTools(history.front.tools_size)
+                self.bytes += tools.size
+            tools.users += 1
+
+    def _remove_tools(self, history: ReadHistory) -> None:
+        if isinstance(history, TranslatedHistory):
+            name = id(history.front.fitted)
+            tools = self._tools[name]
+            tools.users -= 1
+            if tools.users == 0:
+                self.bytes -= tools.size
+                del self._tools[name]
 
     def resize(self, limit: int, *, checks: bool) -> None:
         """Apply a new configuration."""
@@ -141,6 +170,7 @@ class RememberedHistories:
     def _forget(self, key: HistoryKey) -> None:
         entry = self._entries.pop(key)
         self.bytes -= entry.size
+        self._remove_tools(entry.history)
         for index, name in (
             (self._latest, entry.any_target),
             (self._marks, entry.mark),
