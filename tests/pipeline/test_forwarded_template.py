@@ -72,6 +72,7 @@ def forward(reply: ForwardedReply, pieces: list[bytes]) -> tuple[bytes, object, 
     cut=st.integers(0, 300),
     is_renamed=st.booleans(),
     hides_usage=st.booleans(),
+    line_end=st.sampled_from([b"\n", b"\n", b"\n", b"\r\n", b"\r"]),
 )
 def test_a_template_changes_nothing(
     start: tuple[bytes, ...],
@@ -80,8 +81,10 @@ def test_a_template_changes_nothing(
     cut: int,
     is_renamed: bool,
     hides_usage: bool,
+    line_end: bytes,
 ) -> None:
     events = [*start, *[event for run in runs for event in run], *LAST]
+    events = [event.replace(b"\n", line_end) for event in events]
     pieces: list[bytes] = []
     at = 0
     while at < len(events):
@@ -95,6 +98,14 @@ def test_a_template_changes_nothing(
         plain = forward(build(is_renamed=is_renamed, hides_usage=hides_usage), pieces)
     fast = forward(build(is_renamed=is_renamed, hides_usage=hides_usage), pieces)
     assert fast == plain
+
+
+@pytest.mark.parametrize("line_end", [b"\r\n", b"\r"])
+def test_chunks_with_other_line_ends_get_the_name_of_the_client(line_end: bytes) -> None:
+    events = b"".join([*START, chunk({"content": "a"}), *LAST])
+    expected, _, _ = forward(build(is_renamed=True, hides_usage=False), [events])
+    reply = build(is_renamed=True, hides_usage=False)
+    assert forward(reply, [events.replace(b"\n", line_end)])[0] == expected
 
 
 def test_thoughts_before_the_answer_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:

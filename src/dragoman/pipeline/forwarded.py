@@ -123,7 +123,9 @@ class ForwardedReply:
         while self._tries and at < len(events):
             size = self._pass_run(events, at, passed)
             if not size:
-                first = events[at : events.find(b"\n\n", at) + 2]
+                end = events.find(b"\n\n", at)
+                # Events with other line ends are read together.
+                first = events[at : end + 2] if end >= 0 else b""
                 if self._is_unread(first):
                     size = self._pass_run(events, at, passed) if self._learn(first) else 0
                 elif first and not (self.tally.has_content and self._reader.has_answer):
