@@ -172,3 +172,18 @@ def test_values_after_names_are_found_at_every_place(data: bytes) -> None:
         lambda found: found[0][: -len(found[1])] + redaction._build_mask(len(found[1])), data
     )
     assert redaction._mask_named_values(data) == expected
+
+
+@pytest.mark.parametrize(
+    ("unit", "end"),
+    [
+        (b"token=", b""),
+        (b"token=1", b""),
+        (b"eyJ-", b"x" * 12 + b".eyJ"),
+        (b"sk-ant-", b""),
+        (b"://a:", b"@"),
+    ],
+)
+def test_a_megabyte_of_hostile_text_is_done_with(unit: bytes, end: bytes) -> None:
+    data = unit * (1_000_000 // len(unit)) + end
+    assert len(redact_content(data)) == len(data)
