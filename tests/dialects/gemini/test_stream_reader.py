@@ -55,6 +55,16 @@ def test_a_model_that_is_not_named_is_the_one_that_was_asked() -> None:
     )
 
 
+@pytest.mark.parametrize("beginning", [b"", b"["])
+@pytest.mark.parametrize("cut", [1, 2, 3, 4])
+def test_a_byte_order_mark_may_come_in_pieces(beginning: bytes, cut: int) -> None:
+    events = chunk({"text": "a"}) + STOP
+    chunks = [event.removeprefix(b"data: ") for event in events.split(b"\n\n") if event]
+    whole = events if not beginning else b"[" + b",".join(chunks) + b"]"
+    stream = b"\xef\xbb\xbf" + whole
+    assert read([stream[:cut], stream[cut:]]) == read(whole)
+
+
 @pytest.mark.rule("R129", "P7")
 def test_thought_and_text_become_blocks_of_their_own() -> None:
     stream = chunk({"text": "hm", "thought": True}, {"text": "so"}) + chunk({"text": " it is"}) + STOP

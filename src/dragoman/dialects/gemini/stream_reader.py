@@ -64,11 +64,12 @@ class ChunkReader(SseReader):
 
     def feed(self, data: bytes) -> list[Frame]:
         if not self._known:
-            beginning = data.lstrip(_BLANK)[:1]
-            if not beginning:
+            # The rest of a byte order mark may come with the next piece.
+            data = data.lstrip(_BLANK)
+            if not data:
                 return []
             self._known = True
-            if beginning in (b"[", b"{"):
+            if data[:1] in (b"[", b"{"):
                 self._array = JsonArrayReader()
         if self._array is not None:
             return self._note_frames(self._array.feed(data))
