@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.accounts.keys import Caller
+from dragoman.accounts.keys import ANY_KEY, Caller
 from dragoman.config.settings import RecordLevel, RecordSettings
 from dragoman.records import recorder as recorder_module
 from dragoman.records import turn_writer
@@ -145,6 +145,14 @@ def test_a_credential_in_the_history_does_not_reach_the_file(tmp_path: Path) -> 
         stored = str(recorded.read(read_part, "last", 2, part))
         assert "You sent" in stored
         assert token not in stored
+
+
+def test_the_key_of_agents_without_a_key_is_no_secret(tmp_path: Path) -> None:
+    recorded = RecordedGateway(tmp_path, dialect="anthropic", relays=True)
+    headers = {**CLAUDE, "authorization": f"Bearer {ANY_KEY}"}
+    body = ask([{"role": "user", "content": f"Look into /srv/{ANY_KEY}."}])
+    play(recorded, partial(recorded.send, body, headers=headers))
+    assert f"/srv/{ANY_KEY}" in str(recorded.read(read_part, "last", 1, "client_request"))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from dragoman.hub.errors import ClientProtocolError, ConfigError
 from dragoman.storage.port import Row, Transaction
 
 KEY_PREFIX = "dgm_"
+#: What `dragoman run` gives to agents if the gateway requires no key: they insist on one. It is no secret.
+ANY_KEY = "dragoman"
 #: Prefix of the ids of stored keys. Callers from the configuration have other ids.
 ID_PREFIX = "key_"
 #: Letters and digits after the prefix; about 256 bits.

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
+from dragoman.accounts.keys import ANY_KEY
 from dragoman.cli.agents import Agent, GatewayAccess, ModelLimits
 from dragoman.cli.completion import complete_models
 from dragoman.cli.files import has_stored_keys
@@ -28,8 +29,6 @@ from dragoman.doctor.servers import find_server_model
 from dragoman.hub.errors import ConfigError
 from dragoman.routing.choose import ModelNotFound, choose, list_model_names
 
-#: Agents insist on a key even if the gateway requires none.
-ANY_KEY = "dragoman"
 #: Seconds that a running gateway has to answer.
 ANSWER_TIMEOUT = 3.0
 

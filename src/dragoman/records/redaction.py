@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import re2  # type: ignore[import-untyped]  # the package has no stubs
 
+from dragoman.accounts.keys import ANY_KEY
 from dragoman.records.compact import TEXT, TEXT_NAME, CompactStream, StreamParts, TextRun, compact_stream
 from dragoman.telemetry.redaction import URL_PASSWORD, VENDOR_KEY
 
@@ -24,8 +25,8 @@ _BETWEEN = (
     rb"(?:\\{0,3}[\"'])?\s{0,4}[:=]\s{0,4}(?:\\{0,3}[\"'])?"
     rb"(?:(?:bearer|basic)\s{1,4})?"
 )
-#: A value after a name such as `api_key`: at least eight characters, with a digit and a letter. All lengths are
-#: bounded: a text may consist of such names.
+#: A value after a name such as `api_key`: at least eight characters, with a digit and a letter. All lengths
+#: are bounded: a text may consist of such names.
 _NAMED_VALUE = re.compile(
     rb"(?i)"
     + _NAME
@@ -67,12 +68,13 @@ _PASSWORD = re.compile(URL_PASSWORD.pattern.encode())
 _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key")
 #: Bytes. Shorter values of the configuration or of a header are no secrets.
 MIN_SECRET = 6
+_NO_SECRET = ANY_KEY.encode()
 
 
 def list_credentials(headers: Mapping[str, str]) -> list[bytes]:
     """The client's credentials in the headers of a request, which a provider may quote in its reply."""
     tokens = (headers.get(name, "").rpartition(" ")[2].encode() for name in _CREDENTIALS)
-    return [token for token in tokens if len(token) >= MIN_SECRET]
+    return [token for token in tokens if len(token) >= MIN_SECRET and token != _NO_SECRET]
 
 
 def redact_content(data: bytes, secrets: Iterable[bytes] = ()) -> bytes:
