@@ -65,6 +65,7 @@ class ByteServer:
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
+        self._connections: set[asyncio.Task[object]] = set()
         self.accepted = 0
         self.received: list[ReceivedRequest] = []
         #: When a client hung up in the middle of an answer, by the loop's clock.
@@ -83,6 +84,8 @@ class ByteServer:
         self._server.close()
         for writer in tuple(self._open):
             writer.transport.abort()
+        # The end of the loop would cancel them, which asyncio reports as an error of a callback.
+        await asyncio.gather(*self._connections, return_exceptions=True)
         await self._server.wait_closed()
 
     @property
@@ -97,6 +100,10 @@ class ByteServer:
         self.accepted += 1
         number = self.accepted
         self._open.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
         try:
             with suppress(OSError, asyncio.IncompleteReadError):
                 while await self._one(reader, writer, number):
