@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from statistics import median
 
@@ -72,22 +72,13 @@ class MemoryUpstream:
         pass
 
 
-class MemoryConnection:
-    encode = staticmethod(SSE.encode)
-
-    def write(self, output: Output) -> bool:
-        return self.write_bytes(self.encode(output))
-
-    def write_bytes(self, data: bytes) -> bool:
-        return bool(data)
-
-    def wait_until_drained(self) -> Awaitable[None]:
-        raise NotImplementedError
+async def drained() -> None:
+    """At once."""
 
 
 class MemoryClient:
     transport = SSE
-    direct: DirectConnection | None = MemoryConnection()
+    direct: DirectConnection | None = DirectConnection(SSE.encode, bool, drained)
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         pass

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -10,11 +11,15 @@ from hypothesis import strategies as st
 
 from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
+from dragoman.hub.errors import Failure
+from dragoman.hub.events import ReplyFailed
 from dragoman.pipeline import forwarded
 from dragoman.pipeline.forwarded import ForwardedReply
 from dragoman.pipeline.transports import SSE
 from tests.dialects.openai_chat.replies import DONE, call, calls, chunk, finish
 
+MARKS = {"anthropic": b"event: content_block_delta", "openai_responses": b"event: response.output_text.delta"}
+RECORDINGS = Path(__file__).parent.parent / "recordings"
 TEXTS = st.text(max_size=8) | st.sampled_from(
     ['"', '"}', "\\", '\\"', "\n\n", "error", '"usage":{}', '"finish_reason":"stop"', "[DONE]", "model"]
 )
@@ -137,3 +142,24 @@ def test_deltas_after_the_first_are_not_searched(monkeypatch: pytest.MonkeyPatch
         ]
         assert sent == [*expected, b"".join(expected)]
         assert searched == []
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_responses"])
+def test_deltas_with_names_are_not_searched_after_the_answer(
+    dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = (RECORDINGS / dialect / "stream-text.sse").read_bytes()
+    events = [event + b"\n\n" for event in stream.split(b"\n\n") if event]
+    last = max(number for number, event in enumerate(events) if MARKS[dialect] in event)
+    forwarded_dialect = dialect_named(dialect)
+    reader = forwarded_dialect.stream_reader(UpstreamContext(issuer=dialect, forwards=True))
+    reply = ForwardedReply(reader, forwarded_dialect)
+    for event in events[:last]:
+        reply.feed(event)
+    searched: list[bytes] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(reply, "_read", searched.append)
+        assert SSE.encode(reply.feed(events[last])) == events[last]
+    assert searched == []
+    broken = SSE.encode_end(reply.fail(ReplyFailed("truncated", Failure(kind="overloaded", message="lost"))))
+    assert forwarded_dialect.check_stream(b"".join(events[: last + 1]) + broken) == []

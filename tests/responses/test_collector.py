@@ -38,16 +38,11 @@ def responses_in(stream: bytes) -> list[dict[str, object]]:
     ]
 
 
-class SlowConnection:
-    def __init__(self) -> None:
-        self.written: list[Output] = []
+async def drained() -> None:
+    """At once."""
 
-    def write(self, output: Output) -> bool:
-        self.written.append(output)
-        return False
 
-    async def wait_until_drained(self) -> None:
-        """At once."""
+SLOW = DirectConnection(encode_sse, lambda data: False, drained)
 
 
 class Storage:
@@ -117,13 +112,13 @@ async def test_items_that_the_last_event_leaves_out_are_stored_all_the_same() ->
 @looped
 async def test_items_that_took_the_direct_connection_are_stored_too() -> None:
     inner = RememberingClient()
-    direct: DirectConnection = SlowConnection()
-    inner.direct = direct
+    inner.direct = SLOW
     storage = Storage(inner)
     client = StoringClient(inner, ResponseCollector(FACTS), storage)
     await client.start(200, STREAM)
     assert client.direct is not None
-    assert client.direct.write([event("response.output_item.done", output_index=0, item=ITEM)]) is False
+    output = [event("response.output_item.done", output_index=0, item=ITEM)]
+    assert client.direct.encode(output) == encode_sse(output)
     await client.end([lifecycle("completed", status="completed")])
     assert msgspec.json.decode(storage.stored[0]["output"]) == [ITEM]
 
@@ -177,7 +172,7 @@ async def test_an_error_passes_and_nothing_is_stored() -> None:
 @looped
 async def test_the_text_of_a_summary_is_not_sent() -> None:
     inner = RememberingClient()
-    inner.direct = SlowConnection()
+    inner.direct = SLOW
     client = StoringClient(inner, CompactionCollector(FACTS), Storage(inner))
     assert client.direct is None
     await client.start(200, STREAM)

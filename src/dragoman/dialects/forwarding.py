@@ -93,6 +93,8 @@ class Forwarding:
     #: Bytes that are in every conversation with content that a fact is about. A fact without bytes may be
     #: about any conversation.
     content_marks: ClassVar[Mapping[str, bytes]] = {}
+    #: Events that are deltas by their name alone, one or more of them. They go to the client unchanged.
+    deltas: ClassVar[re.Pattern[bytes] | None] = None
     #: Whether `find_template` finds templates.
     has_templates = False
 
@@ -129,6 +131,8 @@ class Forwarding:
 
     def drop_deltas(self, events: bytes) -> bytes:
         """These whole events without deltas. Deltas between other events may stay."""
+        if self.deltas is not None:
+            return self.deltas.sub(b"", events)
         if self.is_delta_run(events):
             return b""
         middle = events.find(b"\n\n", len(events) // 2) + 2 if len(events) > SLICE else 0

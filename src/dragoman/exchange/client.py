@@ -1,34 +1,20 @@
 """The port to the client: what the exchange needs of a connection. HTTP, WebSocket and background runs
 implement it."""
 
-from collections.abc import Awaitable, Mapping
-from typing import Protocol, TypeGuard
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, Protocol
 
 from dragoman.pipeline.transports import Transport
 from dragoman.wire.sse import Output
 
 
-class DirectConnection(Protocol):
-    """A connection that a stream can be written to without waiting for each piece."""
+class DirectConnection(NamedTuple):
+    """A connection that a stream whose head is sent can be written to without waiting for each piece."""
 
-    def write(self, output: Output) -> bool:
-        """Write a part of a stream whose head is sent. False: wait for `wait_until_drained`."""
-        ...
-
-    def wait_until_drained(self) -> Awaitable[None]: ...
-
-
-class ByteConnection(DirectConnection, Protocol):
-    """A direct connection whose `write` is `write_bytes(encode(output))`, without empty pieces."""
-
-    def encode(self, output: Output) -> bytes: ...
-
-    def write_bytes(self, data: bytes) -> bool: ...
-
-
-def takes_bytes(direct: DirectConnection) -> TypeGuard[ByteConnection]:
-    """Whether a connection is a `ByteConnection`. `isinstance` takes 15 microseconds, for each reply."""
-    return hasattr(direct, "write_bytes")
+    encode: Callable[[Output], bytes]
+    #: Writes what `encode` gave, unless it is empty. False: wait for `wait_until_drained`.
+    write: Callable[[bytes], bool]
+    wait_until_drained: Callable[[], Awaitable[None]]
 
 
 class Client(Protocol):

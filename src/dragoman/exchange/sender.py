@@ -192,7 +192,8 @@ class ResponseSender:
         self._watchdog.has_sent = True
         direct = self.direct
         if direct is not None:
-            direct.write(output)
+            if data := direct.encode(output):
+                direct.write(data)
         else:
             self._sending = asyncio.get_running_loop().create_task(self._send_after(self._sending, output))
 

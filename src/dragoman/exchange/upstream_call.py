@@ -288,7 +288,7 @@ class UpstreamCall:
         self, upstream: PushReply, reply: ReplyPipeline, direct: DirectConnection
     ) -> Output:
         """Send all but the last output, without waking this task: the upstream's connection calls `sink`."""
-        watchdog, feed, write = self._watchdog, reply.feed, direct.write
+        watchdog, feed, encode, write = self._watchdog, reply.feed, direct.encode, direct.write
         last: Output = ()
 
         def sink(piece: bytes) -> bool:
@@ -301,11 +301,12 @@ class UpstreamCall:
             if reply.is_round_over:
                 last = output
                 return False
-            if not output:
+            data = encode(output)
+            if not data:
                 # While events are held back nothing is sent, so the client needs pings.
                 return True
             watchdog.has_sent = True
-            return write(output)
+            return write(data)
 
         while not await upstream.push_to(sink):
             if reply.is_round_over:

@@ -8,6 +8,7 @@ event can still be ended properly. The rules of each dialect are in its `forward
 Responses in its own `forwarded_ending.py`.
 """
 
+import re
 from collections.abc import Iterable
 
 from dragoman.dialects.dialect import Dialect
@@ -63,12 +64,16 @@ class ForwardedReply:
         self._is_whole: bool | None = None
         #: The beginning of an event, or of a whole reply. It grows in place: small pieces cost little.
         self._begun = bytearray()
-        self._last = b""
+        #: The last events with the mark, which the ending of a failed reply needs.
+        self._last_mark, self._last = self._ending.last_mark, b""
         #: The upstream has reported a failure, but not yet in the event that must be its last.
         self._lacks_closing = False
-        #: Events that fit the template are deltas that are not read. `_start` is what replaces its beginning.
+        #: Events that fit the template are deltas that are not read. `_start` replaces its beginning, if
+        #: the client gets another one.
         self._template: EventTemplate | None = None
         self._start = b""
+        #: Events that match are deltas that are not read. None until the reply has an answer.
+        self._deltas: re.Pattern[bytes] | None = None
         self._tries = MOST_TRIES if dialect.forwarding.has_templates else 0
         self.is_ended = False
         self.is_round_over = False
@@ -93,11 +98,15 @@ class ForwardedReply:
         return RawEvents(b"")
 
     def feed(self, data: bytes) -> RawEvents:
+        # The most frequent reads by far: an event that is known to be a delta.
+        if not self._begun and self._deltas is not None and self._deltas.fullmatch(data):
+            if self._last_mark and data.find(self._last_mark) >= 0:
+                self._last = data
+            return RawEvents(data)
         template = self._template
         if template is None or self._begun or template.read_event(data) is None:
             return self._feed(data)
-        # The most frequent read by far.
-        return RawEvents(self._start + data[len(template.start) :] if self._patch else data)
+        return RawEvents(self._start + data[len(template.start) :] if self._start else data)
 
     def _feed(self, data: bytes) -> RawEvents:
         if not self._is_stream(data):
@@ -105,7 +114,7 @@ class ForwardedReply:
         was_ended = self.is_ended
         events = data if data[-2:] == b"\n\n" and not self._begun else self._take_whole_events(data)
         events = self._pass(events)
-        mark = self._ending.last_mark
+        mark = self._last_mark
         if mark and events and events.find(mark) >= 0:
             self._last = events
         ending = self.tally.ending
@@ -153,7 +162,7 @@ class ForwardedReply:
         if len(raws) >= LONG_RUN:
             # A template that fits is worth its cost, so others may be learned after it.
             self._tries = MOST_TRIES
-        passed.append(template.join_events(raws, self._start) if self._patch else events[at : at + size])
+        passed.append(template.join_events(raws, self._start) if self._start else events[at : at + size])
         return size
 
     def _is_unread(self, event: bytes) -> bool:
@@ -175,7 +184,8 @@ class ForwardedReply:
         changed = self._select(event)
         if not changed.endswith(rest):
             return False
-        self._template, self._start = template, changed[: len(changed) - len(rest)]
+        self._template = template
+        self._start = changed[: len(changed) - len(rest)] if changed != event else b""
         return True
 
     def _read(self, events: bytes) -> None:
@@ -312,8 +322,10 @@ class ForwardedReply:
                 self.tally.add(event)
         if self.tally.ending is not None:
             self.is_ended = self.is_round_over = True
-            self._template = None
+            self._template = self._deltas = None
             self._tries = 0
+        elif self.tally.has_content and self._reader.has_answer:
+            self._deltas = self._forwarding.deltas
 
     def _write_ending(self, failed: ReplyFailed) -> Frames:
         return self._ending.write(failed, self.tally.started, self._last)

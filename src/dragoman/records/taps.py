@@ -8,12 +8,11 @@ Both wrap the client: before it gets the end of its reply, the turn is stored.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from dragoman.agents import ClientIdentity
 from dragoman.config.provider import TargetName
 from dragoman.config.settings import RecordLevel
-from dragoman.exchange.client import Client, DirectConnection, takes_bytes
+from dragoman.exchange.client import Client, DirectConnection
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.transports import Transport
 from dragoman.records.segments import Segment
@@ -287,28 +286,17 @@ class TappedClient(RecordedClient):
         if direct is None:
             return None
         keep_output, keep_time, now = self.outputs.append, self.times.append, self._now
-        keep_data = self._encoded.append
-        if takes_bytes(direct):
-            encode, write_bytes = direct.encode, direct.write_bytes
-            is_sse = encode is encode_sse
+        keep_data, encode = self._encoded.append, direct.encode
+        is_sse = encode is encode_sse
 
-            def write(output: Output) -> bool:
-                data = encode(output)
-                keep_time(now())
-                keep_output(output if is_sse else data)
-                keep_data(data)
-                # An empty piece would end the response.
-                return write_bytes(data) if data else True
-        else:
-            write_output = direct.write
+        def keep(output: Output) -> bytes:
+            data = encode(output)
+            keep_time(now())
+            keep_output(output if is_sse else data)
+            keep_data(data)
+            return data
 
-            def write(output: Output) -> bool:
-                keep_time(now())
-                keep_output(output)
-                keep_data(None)
-                return write_output(output)
-
-        return TappedDirectConnection(write, direct.wait_until_drained)
+        return direct._replace(encode=keep)
 
     def start(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]:
         self.status, self.headers = status, headers
@@ -331,10 +319,3 @@ class TappedClient(RecordedClient):
         self.times.append(self._now())
         self.outputs.append(output)
         self._encoded.append(None)
-
-
-class TappedDirectConnection(NamedTuple):
-    """The fast way to a client whose replies are kept."""
-
-    write: Callable[[Output], bool]
-    wait_until_drained: Callable[[], Awaitable[None]]

@@ -92,18 +92,6 @@ class StoreResponse(Protocol):
         ...
 
 
-class CollectingConnection:
-    """The direct connection of a client whose response is stored. The last event never takes this way."""
-
-    def __init__(self, direct: DirectConnection, client: "StoringClient") -> None:
-        self._direct = direct
-        self._process = client.process
-        self.wait_until_drained = direct.wait_until_drained
-
-    def write(self, output: Output) -> bool:
-        return self._direct.write(self._process(output))
-
-
 class WrappedClient:
     """Passes everything on to another client. Subclasses change a part."""
 
@@ -142,8 +130,10 @@ class StoringClient(WrappedClient):
         self._collector = collector
         self._store = store
         self._is_stored = False
-        if client.direct is not None and not collector.changes_stream:
-            self.direct = CollectingConnection(client.direct, self)
+        direct = client.direct
+        if direct is not None and not collector.changes_stream:
+            # The last event never takes this way.
+            self.direct = direct._replace(encode=lambda output: direct.encode(self._process(output)))
 
     async def send(self, output: Output) -> None:
         output = await self._process_and_store(output)
@@ -162,7 +152,7 @@ class StoringClient(WrappedClient):
             headers = {**headers, "content-length": str(len(body))}
         await self._client.respond(status, headers, body)
 
-    def process(self, output: Output) -> Output:
+    def _process(self, output: Output) -> Output:
         """Give the frames to the collector and return the output for the client.
 
         Forwarded events that the collector does not need stay unparsed.
@@ -173,7 +163,7 @@ class StoringClient(WrappedClient):
         return [processed for frame in output for processed in self._collector.process(frame)]
 
     async def _process_and_store(self, output: Output) -> Output:
-        output = self.process(output)
+        output = self._process(output)
         collector = self._collector
         if collector.response is None or self._is_stored:
             return output

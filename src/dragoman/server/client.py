@@ -38,20 +38,6 @@ class ServerConnection(Protocol):
     def watch_disconnect(self, client: "AsgiClient") -> None: ...
 
 
-class AsgiDirectConnection:
-    """Writes a stream to the server's connection without ASGI messages."""
-
-    def __init__(self, connection: ServerConnection, transport: Transport) -> None:
-        self.write_bytes = connection.write
-        self.encode = transport.encode
-        self.wait_until_drained = connection.wait_until_drained
-
-    def write(self, output: Output) -> bool:
-        data = self.encode(output)
-        # An empty piece would end the response.
-        return self.write_bytes(data) if data else True
-
-
 class AsgiClient:
     """A client over ASGI. `send` returns the server's own awaitable: a coroutine around it is expensive."""
 
@@ -66,7 +52,10 @@ class AsgiClient:
 
     @property
     def direct(self) -> DirectConnection | None:
-        return AsgiDirectConnection(self._connection, self.transport) if self._connection else None
+        connection = self._connection
+        if connection is None:
+            return None
+        return DirectConnection(self.transport.encode, connection.write, connection.wait_until_drained)
 
     def start(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]:
         names, values = map(str.encode, headers, _LATIN), map(str.encode, headers.values(), _LATIN)

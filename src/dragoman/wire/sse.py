@@ -107,14 +107,14 @@ def encode_sse(output: Output) -> bytes:
 
     The data of a frame is one line: writers encode JSON without line breaks, and `RawEvents` joins lines.
     """
+    # Most reads hold one event, which passes as it is or takes the express path.
+    if isinstance(output, RawEvents):
+        return output.data + encode_sse(output.added) if output.added else output.data
     if isinstance(output, FrameRuns):
         parts = output.parts
-        # Most reads hold one event.
         if len(parts) == 1:
             return _encode_part(parts[0])
         return b"".join([_encode_part(part) for part in parts]) if parts else b""
-    if isinstance(output, RawEvents):
-        return output.data + encode_sse(output.added) if output.added else output.data
     if not output:
         return b""
     prefixes = EVENT_PREFIXES

@@ -2,21 +2,17 @@
 
 from dragoman.dialects.forwarding import Forwarding, compile_delta_pattern
 
-_DELTAS = compile_delta_pattern(b"content_block_delta")
-
 
 class AnthropicForwarding(Forwarding):
     closing_mark = b'"message_stop"'
     closing_event = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
     reply_path = "message"
     reply_mark = b'"message_start"'
+    deltas = compile_delta_pattern(b"content_block_delta")
 
     def is_delta_run(self, events: bytes) -> bool:
         deltas = events.count(b"event: content_block_delta\ndata: ")
         return deltas > 0 and events.count(b"\n\n") == deltas
-
-    def drop_deltas(self, events: bytes) -> bytes:
-        return _DELTAS.sub(b"", events)
 
     def may_answer(self, events: bytes) -> bool:
         thoughts = events.count(b'"thinking_delta"') + events.count(b'"signature_delta"')

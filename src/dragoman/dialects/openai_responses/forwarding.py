@@ -8,20 +8,16 @@ from dragoman.dialects.openai_responses.forwarded_ending import ResponsesEnding
 if TYPE_CHECKING:
     from dragoman.dialects.dialect import Dialect
 
-_DELTAS = compile_delta_pattern(rb"[^\n]*\.delta")
-
 
 class ResponsesForwarding(Forwarding):
     reply_path = "response"
     reply_mark = b'"response"'
     special_mark = b'"configuration_update"'
+    deltas = compile_delta_pattern(rb"[^\n]*\.delta")
 
     def is_delta_run(self, events: bytes) -> bool:
         deltas = events.count(b".delta\ndata: ")
         return deltas > 0 and events.count(b"\n\n") == deltas
-
-    def drop_deltas(self, events: bytes) -> bytes:
-        return _DELTAS.sub(b"", events)
 
     def may_answer(self, events: bytes) -> bool:
         return events.count(b"event: response.reasoning") != events.count(b"\n\n")

@@ -105,13 +105,16 @@ class HttpReply:
         self.status = status
         self._wake()
 
-    def receive(self, piece: bytes) -> None:
-        """A piece of the body has arrived: pass it to the sink, or wake the waiting task."""
+    def receive(self, pieces: list[bytes]) -> None:
+        """Take pieces of the body: for the sink, or for the waiting task, which is woken."""
         sink = self._sink
         if sink is None:
-            self._pieces.append(piece)
-            self.size += len(piece)
-        elif sink(piece):
+            self._pieces += pieces
+            self.size += sum(map(len, pieces))
+            pieces.clear()
+            if self.size > HIGH_WATER:
+                self._connection.pause()
+        elif sink(pieces.pop() if len(pieces) == 1 else _take_joined(pieces)):
             return
         else:
             self._sink = None
@@ -136,9 +139,7 @@ class HttpReply:
                 waiter.set_result(None)
 
     def _take(self) -> bytes:
-        pieces = self._pieces
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
+        data = _take_joined(self._pieces)
         self.size = 0
         if not self._is_complete and self._connection.is_paused:
             self._connection.resume()
@@ -201,13 +202,14 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def resume(self) -> None:
-        """Read again after `HIGH_WATER` was reached."""
+        """Read again after `pause`."""
         self.is_paused = False
         if self._transport is not None and not self.is_closed:
             self._transport.resume_reading()
 
-    def _pause(self) -> None:
-        if self._transport is not None:
+    def pause(self) -> None:
+        """Read no more until `resume`. Called when `HIGH_WATER` is reached."""
+        if self._transport is not None and not self.is_paused:
             self.is_paused = True
             self._transport.pause_reading()
 
@@ -231,9 +233,7 @@ class HttpConnection(asyncio.Protocol):
         if self._reply is not reply:
             self._end(reply)
         elif self._pieces:
-            reply.receive(self._take_pieces())
-            if reply.size > HIGH_WATER and not self.is_paused:
-                self._pause()
+            reply.receive(self._pieces)
         elif self._is_in_head:
             self._head_size += len(data)
             if self._head_size > MAX_HEAD:
@@ -263,14 +263,8 @@ class HttpConnection(asyncio.Protocol):
             self._end(reply)
             return
         if self._pieces:
-            reply.receive(self._take_pieces())
+            reply.receive(self._pieces)
         self._break("answered with something that is not HTTP")
-
-    def _take_pieces(self) -> bytes:
-        pieces = self._pieces
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
-        return data
 
     def _end(self, reply: HttpReply) -> None:
         """The reply is complete. Give its last bytes to it, and the connection to the next request."""
@@ -278,7 +272,7 @@ class HttpConnection(asyncio.Protocol):
         # Bytes after the reply. The parser has aborted the connection.
         self._pieces.clear()
         if rest:
-            reply.receive(rest)
+            reply.receive([rest])
         reply.complete()
         if self.is_paused:
             self.resume()
@@ -315,7 +309,7 @@ class HttpConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if not self._is_in_head and self._reply is not None:
             self._reply = None
-            self._rest = self._take_pieces()
+            self._rest = _take_joined(self._pieces)
             self._keeps_alive = self._parser.should_keep_alive()
 
 
@@ -325,3 +319,10 @@ def _read_headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
     for name, value in raw:
         headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
     return headers
+
+
+def _take_joined(pieces: list[bytes]) -> bytes:
+    """All pieces as one. The list is empty after that."""
+    data = b"".join(pieces)
+    pieces.clear()
+    return data
