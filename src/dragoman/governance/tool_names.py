@@ -13,8 +13,6 @@ from dragoman.hub.events import EVENT_KINDS, BlockOpened, ReplyEvent
 from dragoman.hub.request import Request
 
 UNDECLARED = "no such tool was declared"
-#: A name that a model invents can have any length.
-MAX_SHOWN_NAME = 64
 _DECLARABLE = frozenset({"function", "custom"})
 
 
@@ -62,8 +60,8 @@ class ToolNameStage:
         folded = call.name.casefold()
         alike = [name for name in self._names if name.casefold() == folded]
         if len(alike) != 1:
-            shown = call.name[:MAX_SHOWN_NAME]
-            self._report(Intervention(kind="undeclared", tool=shown, ok=False, reason=UNDECLARED))
+            # Whole: secrets are removed before it is cut.
+            self._report(Intervention(kind="undeclared", tool=call.name, ok=False, reason=UNDECLARED))
             return call.name
         self._report(Intervention(kind="rename", tool=alike[0], detail=("case",)))
         return alike[0]
