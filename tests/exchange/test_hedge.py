@@ -332,9 +332,7 @@ class TapRecorder:
         self.taps: list[MetaTap] = []
 
     def start(self, record: ExchangeRecord, plan: RequestPlan, route: Route | None) -> MetaTap:
-        async def store() -> None: ...
-
-        self.taps.append(MetaTap(plan, record.identity, None, store))
+        self.taps.append(MetaTap(record, plan, record.identity, None, keep=lambda tap: None))
         return self.taps[-1]
 
 

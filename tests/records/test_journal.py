@@ -11,14 +11,23 @@ from dragoman.records.filters import parse_filter
 from dragoman.records.journal import MAX_SIZE, PATTERN, Journal, JournalEntry, take_journals
 from dragoman.records.reading import list_turns, read_turn
 from dragoman.records.store import COLUMNS, FILE_NAME, open_records
+from dragoman.records.stored_turn import build_stored_row
 from dragoman.storage.journal import FAILURE_PAUSE, MAX_SECONDS, PAUSE_FACTOR
 
 
 def build_entry(number: int, session: str = "s") -> JournalEntry:
+    row = build_row(number, session)
+    return JournalEntry(build_stored_row(row), msgspec.Raw(msgspec.json.encode(build_details(number))))
+
+
+def build_row(number: int, session: str = "s") -> dict[str, Any]:
     row: dict[str, Any] = {name: "" if "TEXT" in kind else 0 for name, kind in COLUMNS.items()}
-    row |= {"request": f"req_{number}", "session": session, "started": 1.5 * number}
+    return row | {"request": f"req_{number}", "session": session, "started": 1.5 * number}
+
+
+def build_details(number: int) -> dict[str, Any]:
     empty = dict.fromkeys(("losses", "reply_losses", "interventions", "attempts", "calls"), ())
-    return JournalEntry(row, msgspec.Raw(msgspec.json.encode({**empty, "usage": {"input": number}})))
+    return {**empty, "usage": {"input": number}}
 
 
 def list_requests(folder: Path) -> list[str]:
@@ -44,6 +53,15 @@ def test_the_turns_of_a_process_that_is_gone_are_added_once(tmp_path: Path) -> N
     assert list_requests(tmp_path) == ["req_1", "req_2", "req_3"]
     turn = open_records(tmp_path / FILE_NAME, lambda connection: read_turn(connection, "s", 3))
     assert turn["usage"] == {"input": 3}
+
+
+def test_the_journal_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
+    """Its rows had the names of the columns."""
+    line = msgspec.json.encode({"row": build_row(2), "details": build_details(2)})
+    leave_journal(tmp_path, 1, more=line + b"\n")
+    assert list_requests(tmp_path) == ["req_1", "req_2"]
+    turn = open_records(tmp_path / FILE_NAME, lambda connection: read_turn(connection, "s", 2))
+    assert (turn["started"], turn["usage"]) == (3.0, {"input": 2})
 
 
 def test_a_turn_that_was_cut_while_it_was_written_is_left_out(tmp_path: Path) -> None:

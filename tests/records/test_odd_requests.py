@@ -12,6 +12,8 @@ from dragoman.records.filters import Condition
 from dragoman.records.preview import preview_session, preview_turn
 from dragoman.records.reading import RecordNotFound, list_turns, read_part
 from dragoman.records.replay import load_session, normalise_request
+from dragoman.records.stored_turn import TurnRow
+from dragoman.records.taps import MetaTap
 from dragoman.records.turn_writer import TurnWriter
 from tests.records.recorded_gateway import RecordedGateway, ask
 
@@ -31,10 +33,10 @@ def test_one_turn_that_cannot_be_recorded_takes_no_others_along(
 ) -> None:
     build = turns.build_row
 
-    def build_or_raise(record: Any, *values: Any) -> dict[str, Any]:
-        if record.model == "odd":
+    def build_or_raise(tap: MetaTap, *values: Any) -> TurnRow:
+        if tap.record.model == "odd":
             raise RuntimeError("odd")
-        return build(record, *values)
+        return build(tap, *values)
 
     monkeypatch.setattr(turn_writer, "build_row", build_or_raise)
     recorded = RecordedGateway(tmp_path)

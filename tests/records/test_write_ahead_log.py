@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from dragoman.records import recorder, turn_writer
-from dragoman.records.store import Row
+from dragoman.records.store import WrittenTurn
 from dragoman.records.turn_writer import EndedTurn, Job, TurnWriter
 from tests.records.recorded_gateway import RecordedGateway, ask
 
@@ -55,10 +55,10 @@ def test_the_log_stays_short_while_the_queue_is_never_empty(
         all_wait.wait()
         open_file(writer)
 
-    def write_and_measure(writer: TurnWriter, jobs: Iterable[Job]) -> list[Row]:
-        rows = write(writer, jobs)
+    def write_and_measure(writer: TurnWriter, jobs: Iterable[Job]) -> list[WrittenTurn]:
+        written = write(writer, jobs)
         sizes.append((tmp_path / "records.db-wal").stat().st_size)
-        return rows
+        return written
 
     monkeypatch.setattr(recorded.recorder, "_submit", count_and_submit)
     monkeypatch.setattr(TurnWriter, "open", open_when_all_wait)

@@ -150,6 +150,8 @@ class ResponseSender:
             await self._client.send(output)
             self._client.abort()
         else:
+            if self._record.tap is not None and (kept := self._record.tap.keep_turn(output)) is not None:
+                await kept
             await self._client.end(output)
         self._watchdog.is_sending = False
 
@@ -243,5 +245,8 @@ class ResponseSender:
         self._record.status = status
         self._settle()
         size = {"content-length": str(len(body))}
-        await self._client.respond(status, {**headers, **self._record.headers(), **size}, body)
+        headers = {**headers, **self._record.headers(), **size}
+        if self._record.tap is not None and (kept := self._record.tap.keep_turn(body, headers)) is not None:
+            await kept
+        await self._client.respond(status, headers, body)
         self._watchdog.is_sending = False

@@ -4,6 +4,7 @@ The gateway has at most one `ExchangeRecorder`. It decides at the beginning of e
 a tap. Without one, nothing is called and no byte is looked at.
 """
 
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from dragoman.agents import ClientIdentity
@@ -12,6 +13,7 @@ from dragoman.config.provider import TargetName
 from dragoman.exchange.client import Client
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.upstream.port import UpstreamReply
+from dragoman.wire.sse import Output
 
 if TYPE_CHECKING:
     from dragoman.exchange.record import ExchangeRecord
@@ -25,6 +27,15 @@ class ExchangeTap(Protocol):
 
     def wrap_client(self, client: Client) -> Client:
         """A client that passes everything on to this one and records it. Called before anything is sent."""
+        ...
+
+    def keep_turn(
+        self, output: Output | bytes, headers: Mapping[str, str] | None = None
+    ) -> Awaitable[None] | None:
+        """Keep the exchange, whose record is complete. The end of the reply waits for the result, if any.
+
+        Called before that end is sent, with the last output; a whole reply also has `headers`.
+        """
         ...
 
     def note_request(self, target: TargetName, dialect: str, body: bytes) -> int:

@@ -2,11 +2,11 @@
 
 `Recorder` (recorder) implements the exchange's port `ExchangeRecorder`. For each exchange that is recorded it
 gives a tap (taps), which keeps references. When the reply is complete, the recorder's thread (turn_writer)
-builds the row of the turn (turns) and writes it in one transaction of a file of its own (store). Contents
-(contents) are reduced to what is new in a request (segments) and to the compact form of a stream (compact),
-redacted (redaction), and written as blocks (blocks), to which the turn refers (block_refs). A session stores
-each block once. A turn without contents goes to the journal of the process first (journal), and to the file
-together with others.
+builds the row of the turn (turns) in its stored form (stored_turn), and writes it in one transaction of a
+file of its own (store). Contents (contents) are reduced to what is new in a request (segments) and to the
+compact form of a stream (compact), redacted (redaction), and written as blocks (blocks), to which the turn
+refers (block_refs). A session stores each block once. A turn without contents goes to the journal of the
+process first (journal), and to the file together with others.
 
 Everything else reads the file:
 

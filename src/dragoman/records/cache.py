@@ -17,7 +17,7 @@ from dragoman.hub.usage import Usage
 from dragoman.records.filters import Condition
 from dragoman.records.prompts import PromptBreak, PromptPart, find_break, list_changed_settings, list_parts
 from dragoman.records.reading import find_session_id, iterate_turns, read_raw
-from dragoman.records.store import Row
+from dragoman.records.stored_turn import Row
 
 #: Earlier turns with which a turn is compared. An agent sends others between two turns of a conversation.
 MAX_EARLIER = 12

@@ -150,7 +150,7 @@ class BodyWriter:
 
     def _compact_replies(self, tap: BodyTap) -> Iterator[CompactReply]:
         """The replies without secrets. Those of an upstream mostly have the texts of the client's."""
-        secrets = self._list_secrets(tap.headers)
+        secrets = self._list_secrets(tap.metadata.headers)
         compact, sent = CompactStream(b""), b""
         runs: Sequence[TextRun] = ()
         texts: Sequence[bytes] | None = ()

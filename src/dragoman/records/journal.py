@@ -7,10 +7,10 @@ What a process that was killed left in its journal is added to the records by th
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from dragoman.records.stored_turn import Row, TurnRow, build_stored_row
 from dragoman.storage.journal import JournalWriter, LockedFile, create_locked, take_locked
 
 PATTERN = "records-*.journal"
@@ -18,15 +18,23 @@ PATTERN = "records-*.journal"
 MAX_SIZE = 256 * 1024
 
 
-class JournalEntry(msgspec.Struct):
+class JournalEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A turn: its row, and its details as JSON."""
 
-    row: dict[str, Any]
+    row: TurnRow
+    details: msgspec.Raw
+
+
+class EarlierEntry(msgspec.Struct):
+    """A turn in the journal of an earlier version: its row with the names of the columns."""
+
+    row: Row
     details: msgspec.Raw
 
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(JournalEntry)
+_EARLIER = msgspec.json.Decoder(EarlierEntry)
 
 
 class Journal(JournalWriter):
@@ -81,4 +89,8 @@ def _read_entries(data: bytes) -> Iterator[JournalEntry]:
     for line in data.splitlines():
         # The last line is incomplete if the disk was full.
         with suppress(msgspec.DecodeError):
-            yield _DECODER.decode(line)
+            if line.startswith(b"{"):
+                earlier = _EARLIER.decode(line)
+                yield JournalEntry(build_stored_row(earlier.row), earlier.details)
+            else:
+                yield _DECODER.decode(line)

@@ -25,7 +25,7 @@ from dragoman.records.reading import (
     read_raw,
     read_turn,
 )
-from dragoman.records.store import Row
+from dragoman.records.stored_turn import Row
 from dragoman.routing.traits import RequestTraits
 
 

@@ -6,7 +6,6 @@ describes them.
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 
@@ -14,7 +13,8 @@ from dragoman.hub.errors import DragomanError, Failure
 from dragoman.pipeline.plan import RequestMetadata
 from dragoman.records.blocks import decompress_long
 from dragoman.records.filters import Condition
-from dragoman.records.store import NAMES, BodyRow, Row, read_bodies, read_content
+from dragoman.records.store import NAMES, BodyRow, read_bodies, read_content
+from dragoman.records.stored_turn import Row, decode_details
 from dragoman.records.stream_events import decode, list_events
 
 #: The largest integer of SQLite.
@@ -138,7 +138,7 @@ def read_turn(connection: sqlite3.Connection, session: str, number: int) -> Row:
     if not rows:
         raise RecordNotFound(f"session {session!r} has no turn {number}")
     row = rows[0]
-    details: dict[str, Any] = msgspec.json.decode(decompress_long(row.pop("details")))
+    details = decode_details(decompress_long(row.pop("details")))
     return {
         **row,
         **details,

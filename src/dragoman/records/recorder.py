@@ -8,12 +8,12 @@ written by the thread, and the end of the reply waits for it. If the disk is slo
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import Thread
+from time import monotonic
 from typing import NamedTuple
 
 from msgspec import Raw
@@ -26,10 +26,11 @@ from dragoman.exchange.record import ExchangeRecord
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.records.journal import Journal, JournalEntry
 from dragoman.records.sessions import find_session
-from dragoman.records.store import Row
+from dragoman.records.store import WrittenTurn
+from dragoman.records.stored_turn import Row
 from dragoman.records.taps import BodyTap, MetaTap, PendingBody
 from dragoman.records.turn_writer import MAX_SESSIONS, EndedTurn, Flush, Job, JournaledTurn, TurnWriter
-from dragoman.records.turns import build_row, encode_details
+from dragoman.records.turns import build_details, build_row
 
 #: Jobs and bytes that may wait for the thread. What comes on top is lost.
 MAX_WAITING = 2000
@@ -68,7 +69,7 @@ def find_level(config: Config, key: str, route: Route | None) -> RecordLevel:
 class Recorder:
     """Records the exchanges of one gateway in one file. `get_config` returns the current configuration.
 
-    Call order: `start` for each exchange, whose tap stores the turn before the end of the reply;
+    Call order: `start` for each exchange, whose tap keeps the turn before the end of the reply;
     `record_exchange` at the end of the exchange; `flush` before a query; `close` once, at the shutdown.
     """
 
@@ -77,14 +78,15 @@ class Recorder:
         self._get_config = get_config
         self._clock = clock
         self._queue: SimpleQueue[Job] = SimpleQueue()
-        self._journal = Journal(file.parent, clock)
-        self._lock = Lock()
+        self._journal = Journal(file.parent, monotonic)
         #: Wakes the thread: there is work. True: it cannot wait for more. An event takes ten times as long.
         self._signals: SimpleQueue[bool] = SimpleQueue()
         #: The thread has a signal, or two, that it has not seen yet.
         self._is_woken = self._is_hurried = False
         self._is_closing = False
-        self._waiting = self._waiting_bytes = 0
+        #: Jobs and bytes that were handed to the thread, which the event loop counts, and that it has done.
+        self._submitted = self._submitted_bytes = 0
+        self._done = self._done_bytes = 0
         self._thread: Thread | None = None
         self._sessions: OrderedDict[str, None] = OrderedDict()
         self._writer = TurnWriter(file, get_config)
@@ -117,36 +119,48 @@ class Recorder:
             # The body is split already. A turn of a known session can be in the journal, without contents.
             identity = replace(identity, session=find_session(identity, plan.parts.split(), owner))
         is_known = identity.session in self._sessions
-        self._remember(identity.session)
-        store = partial(self._store, record)
+        if not is_known:
+            self._remember(identity.session)
         if level == "meta" and is_known:
-            return MetaTap(plan, identity, None, store)
+            return MetaTap(record, plan, identity, None, self._keep_turn)
         # Without contents: this is the session's first turn here and may name the project, or the session has
         # no name yet.
-        pending = partial(PendingBody, plan.body, identity, owner, headers=plan.metadata.headers)
-        request = self._submit_body(pending(is_stored=level == "bodies"))
-        if level == "meta":
-            return MetaTap(plan, identity, request, store)
-        return BodyTap(plan, identity, request, store, self._submit_body)
+        is_stored, headers = level == "bodies", plan.metadata.headers
+        request = self._submit_body(
+            PendingBody(plan.body, identity, owner, is_stored=is_stored, headers=headers)
+        )
+        if not is_stored:
+            return MetaTap(record, plan, identity, request, self._keep_turn)
+        return BodyTap(record, plan, identity, request, self._keep_turn, self._submit_body)
 
     def record_exchange(self, record: ExchangeRecord) -> None:
         """Write the turn of an exchange that has ended, unless that was done before the end of its reply."""
-        self._submit_turn(record)
+        tap = record.tap
+        if isinstance(tap, MetaTap) and not tap.is_kept:
+            self._submit_turn(tap)
         # The tap refers to the record.
         record.tap = None
 
-    async def _store(self, record: ExchangeRecord) -> None:
-        """Keep the turn of an exchange whose reply is complete. May wait for the thread, but not long."""
-        if self._write_journal(record):
-            return
+    def _keep_turn(self, tap: MetaTap) -> Awaitable[None] | None:
+        """Keep the turn of an exchange whose reply is complete. The end of the reply waits for the result.
+
+        A turn that needs nothing of its request goes to the journal, which takes no waiting.
+        """
+        if tap.is_kept or (tap.request is None and self._write_journal(tap)):
+            return None
         is_written = None if self._is_late else asyncio.get_running_loop().create_future()
-        if self._submit_turn(record, is_written) and is_written is not None:
-            await self._wait_for(is_written)
+        if self._submit_turn(tap, is_written) and is_written is not None:
+            return self._wait_for(is_written)
+        return None
 
     async def flush(self) -> None:
         """Wait until the turns that have ended are in the file, but not long. Called before a query."""
         is_written = asyncio.get_running_loop().create_future()
-        if self._waiting and not self._is_late and self._submit(Flush(is_written), is_urgent=True):
+        if (
+            self._submitted > self._done
+            and not self._is_late
+            and self._submit(Flush(is_written), is_urgent=True)
+        ):
             await self._wait_for(is_written)
 
     async def _wait_for(self, is_written: "asyncio.Future[None]") -> None:
@@ -154,31 +168,23 @@ class Recorder:
         await is_written
         timer.cancel()
 
-    def _write_journal(self, record: ExchangeRecord) -> bool:
-        """Write a turn that needs nothing of its request to the journal."""
-        tap = record.tap
-        if not isinstance(tap, MetaTap) or tap.request is not None or tap.is_submitted:
-            return False
-        row = build_row(record, tap, tap.identity.session, "", self._clock())
-        entry = JournalEntry(row, Raw(encode_details(record, tap)))
-        tap.is_submitted = self._journal.append(entry)
-        if tap.is_submitted:
-            self._submit(JournaledTurn(entry), is_turn=True)
-        return tap.is_submitted
+    def _write_journal(self, tap: MetaTap) -> bool:
+        row, details = build_row(tap, tap.identity.session, self._clock()), build_details(tap)
+        tap.is_kept = self._journal.append(JournalEntry(row, Raw(details)))
+        if tap.is_kept:
+            self._submit(JournaledTurn(row, details), is_turn=True)
+        return tap.is_kept
 
     def _give_up(self, is_written: "asyncio.Future[None]") -> None:
         """A reply or a query has waited too long."""
         self._is_late = True
         _resolve(is_written)
 
-    def _submit_turn(self, record: ExchangeRecord, is_written: "asyncio.Future[None] | None" = None) -> bool:
-        """Hand the turn to the thread, once. `is_written` gets a result when the file has it."""
-        tap = record.tap
-        if not isinstance(tap, MetaTap) or tap.is_submitted:
-            return False
-        tap.is_submitted = True
+    def _submit_turn(self, tap: MetaTap, is_written: "asyncio.Future[None] | None" = None) -> bool:
+        """Hand the turn to the thread. `is_written` gets a result when the file has it."""
+        tap.is_kept = True
         size = sum(call.size for call in tap.calls) * 2
-        turn = EndedTurn(record, tap, self._clock(), size, is_written)
+        turn = EndedTurn(tap, self._clock(), size, is_written)
         return self._submit(turn, size, is_turn=True, is_urgent=is_written is not None)
 
     def close(self) -> None:
@@ -201,18 +207,19 @@ class Recorder:
 
     def _submit(self, job: Job, size: int = 0, *, is_turn: bool = False, is_urgent: bool = False) -> bool:
         """Hand a job to the thread: a turn that has ended, a query, or else a request. False: it is lost."""
-        with self._lock:
-            if self._waiting >= MAX_WAITING or self._waiting_bytes + size > MAX_WAITING_BYTES:
-                self._lost += is_turn
-                return False
-            self._waiting += 1
-            self._waiting_bytes += size
+        waiting = self._submitted - self._done
+        waiting_bytes = self._submitted_bytes - self._done_bytes + size
+        if waiting >= MAX_WAITING or waiting_bytes > MAX_WAITING_BYTES:
+            self._lost += is_turn
+            return False
+        self._submitted += 1
+        self._submitted_bytes += size
         if self._thread is None:
             self._loop = asyncio.get_running_loop()
             self._thread = Thread(target=self._run, name="dragoman-records", daemon=True)
             self._thread.start()
         self._queue.put(job)
-        if is_urgent or self._waiting >= BATCH or self._waiting_bytes > MANY_BYTES:
+        if is_urgent or waiting >= BATCH or waiting_bytes > MANY_BYTES:
             if not self._is_hurried:
                 self._is_woken = self._is_hurried = True
                 self._signals.put(True)
@@ -236,14 +243,12 @@ class Recorder:
             self._wait_for_work()
             is_closing = self._is_closing
             while jobs := self._take_jobs():
-                rows = self._writer.write(jobs)
-                with self._lock:
-                    self._waiting -= len(jobs)
-                    self._waiting_bytes -= sum(job.size for job in jobs)
-                waiters = (job.is_written for job in jobs if isinstance(job, EndedTurn | Flush))
-                waiting = [is_written for is_written in waiters if is_written is not None]
-                if waiting or (rows and self.listeners):
-                    self._call_loop(rows, waiting)
+                written = self._writer.write(jobs)
+                self._done += len(jobs)
+                self._done_bytes += sum([job.size for job in jobs])
+                waiting = [job.is_written for job in jobs if job.is_written is not None]
+                if waiting or (written and self.listeners):
+                    self._call_loop(written, waiting)
                 # Here too: the queue of a busy gateway may never be empty.
                 self._writer.tidy_up(is_idle=False)
                 self._writer.diagnose_misses()
@@ -257,9 +262,9 @@ class Recorder:
         if not self._writer.error:
             self._journal.close()
 
-    def _call_loop(self, rows: list[Row], waiting: "list[asyncio.Future[None]]") -> None:
+    def _call_loop(self, written: Sequence[WrittenTurn], waiting: "list[asyncio.Future[None]]") -> None:
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._notify, rows, waiting)
+            self._loop.call_soon_threadsafe(self._notify, written, waiting)
 
     def _take_jobs(self) -> list[Job]:
         jobs: list[Job] = []
@@ -268,13 +273,13 @@ class Recorder:
                 jobs.append(self._queue.get_nowait())
         return jobs
 
-    def _notify(self, rows: list[Row], waiting: "list[asyncio.Future[None]]") -> None:
-        """On the event loop: the rows are written, and the replies can end."""
+    def _notify(self, written: Sequence[WrittenTurn], waiting: "list[asyncio.Future[None]]") -> None:
+        """On the event loop: the turns are written, and the replies can end."""
         for is_written in waiting:
             _resolve(is_written)
-        for row in rows:
-            for listener in tuple(self.listeners):
-                listener(row)
+        for listener in tuple(self.listeners):
+            for turn in written:
+                listener(turn.show())
 
 
 def _resolve(is_written: "asyncio.Future[None]") -> None:

@@ -10,11 +10,12 @@ beginning of a long conversation is one block for all its requests. All function
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from dragoman.records.block_refs import BlockRef, pack_refs, unpack_refs
 from dragoman.records.blocks import (
@@ -26,6 +27,7 @@ from dragoman.records.blocks import (
     select_blocks,
 )
 from dragoman.records.journal import JournalEntry, take_journals
+from dragoman.records.stored_turn import Row, TurnRow, build_stored_row
 from dragoman.storage.database import Schema, connect
 
 FILE_NAME = "records.db"
@@ -68,6 +70,8 @@ COLUMNS: Mapping[str, str] = {
     "level": "TEXT NOT NULL",
 }
 NAMES = tuple(COLUMNS)
+#: The columns in the order in which they are written.
+_WRITTEN = ("id", "number", "project", "details", *TurnRow.__struct_fields__)
 
 RECORDS_SCHEMA = Schema(
     "records",
@@ -98,6 +102,8 @@ RECORDS_SCHEMA = Schema(
             turn INTEGER PRIMARY KEY REFERENCES turns (id) ON DELETE CASCADE, bodies BLOB NOT NULL
         )
         """,
+        # Details are an array. An earlier version cannot read such a file, and refuses it.
+        "",
     ),
 )
 
@@ -108,7 +114,6 @@ DELETED_AT_ONCE = 300
 #: Rows that one statement writes. Each statement takes the interpreter from the event loop for a moment.
 MAX_ROWS = 16
 
-Row = dict[str, Any]
 #: The time in milliseconds and the length of each piece of a stream.
 Pieces = list[tuple[int, int]]
 Result = TypeVar("Result")
@@ -124,16 +129,31 @@ class BodyRow(NamedTuple):
     pieces: Sequence[tuple[int, int]]
 
 
-class NewTurn(NamedTuple):
-    """A turn to write. `details` is a JSON object.
+class NewTurn(msgspec.Struct, frozen=True, gc=False):
+    """A turn to write, as the next of its session unless it has a number. `details` is JSON.
 
     `is_grown`: the upstream got the prompt of the turn before and more.
     """
 
-    row: Row
+    row: TurnRow
     details: bytes
+    project: str
     bodies: Sequence[BodyRow] = ()
     is_grown: bool = False
+    number: int = 0
+
+
+class WrittenTurn(msgspec.Struct, frozen=True, gc=False):
+    """A turn that is written, with its number."""
+
+    row: TurnRow
+    project: str
+    number: int
+
+    def show(self) -> Row:
+        """The columns by their names, as they are read from the file."""
+        row = structs.asdict(self.row) | {"number": self.number, "project": self.project}
+        return {name: row[name] for name in NAMES}
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -163,11 +183,11 @@ def connect_records(file: Path) -> sqlite3.Connection:
 def _insert_entry(connection: sqlite3.Connection, entry: JournalEntry) -> None:
     row = entry.row
     found = connection.execute(
-        "SELECT 1 FROM turns WHERE request = ? AND started = ?", (row["request"], row["started"])
+        "SELECT 1 FROM turns WHERE request = ? AND started = ?", (row.request, row.started)
     )
     if found.fetchone() is None:
-        project = find_session_project(connection, row["session"])
-        insert_turn(connection, {**row, "project": project}, bytes(entry.details), ())
+        project = find_session_project(connection, row.session)
+        insert_turns(connection, [NewTurn(row, bytes(entry.details), project)])
 
 
 def find_session_project(connection: sqlite3.Connection, session: str) -> str:
@@ -188,33 +208,39 @@ def open_records(file: Path, work: Callable[[sqlite3.Connection], Result]) -> Re
         connection.close()
 
 
-def insert_turn(connection: sqlite3.Connection, row: Row, details: bytes, bodies: Sequence[BodyRow]) -> Row:
-    """Write one turn. Returns its row with its number."""
-    return insert_turns(connection, [NewTurn(row, details, bodies)])[0]
+def insert_turn(connection: sqlite3.Connection, row: Row, details: bytes, bodies: Sequence[BodyRow]) -> None:
+    """Write one turn whose columns are given by their names. It needs no number."""
+    number = row.get("number", 0)
+    new = NewTurn(build_stored_row(row), details, row["project"], bodies, number=number)
+    insert_turns(connection, [new])
 
 
-def insert_turns(connection: sqlite3.Connection, turns: Sequence[NewTurn]) -> list[Row]:
-    """Write turns, each as the next of its session unless it has a number. Returns the rows with numbers."""
-    numbers = _read_last_numbers(connection, [turn.row["session"] for turn in turns])
+def insert_turns(connection: sqlite3.Connection, turns: Sequence[NewTurn]) -> list[WrittenTurn]:
+    """Write turns. Returns them with their numbers."""
+    numbers = _read_last_numbers(connection, [turn.row.session for turn in turns])
     (last,) = connection.execute("SELECT COALESCE(MAX(id), 0) FROM turns").fetchone()
-    rows, values, contents = [], [], []
-    for number, (row, details, bodies, _) in enumerate(turns, last + 1):
-        session = row["session"]
-        row = {**row, "number": row.get("number") or numbers[session] + 1}
-        numbers[session] = max(row["number"], numbers[session])
-        rows.append(row)
-        values.append([number, *[row[name] for name in NAMES], compress_long(details)])
-        if bodies:
-            contents.append((number, _pack_bodies(bodies)))
-    _insert_rows(connection, "turns", ("id", *NAMES, "details"), values)
+    written = []
+    values: list[object] = []
+    contents: list[object] = []
+    for turn_id, turn in enumerate(turns, last + 1):
+        session = turn.row.session
+        before = numbers[session]
+        number = turn.number or before + 1
+        numbers[session] = max(number, before)
+        written.append(WrittenTurn(turn.row, turn.project, number))
+        values += (turn_id, number, turn.project, compress_long(turn.details))
+        values += structs.astuple(turn.row)
+        if turn.bodies:
+            contents += (turn_id, _pack_bodies(turn.bodies))
+    _insert_rows(connection, "turns", _WRITTEN, values)
     _insert_rows(connection, "contents", ("turn", "bodies"), contents)
-    return rows
+    return written
 
 
 def _read_last_numbers(connection: sqlite3.Connection, sessions: Iterable[str]) -> dict[str, int]:
     """The number of the last turn of each session; 0 if there is none."""
     numbers = dict.fromkeys(sessions, 0)
-    for some in _cut_rows([*numbers]):
+    for some in _cut_rows([*numbers], 1):
         marks = ", ".join("?" * len(some))
         sql = f"SELECT session, MAX(number) FROM turns WHERE session IN ({marks}) GROUP BY session"  # noqa: S608 (marks)
         numbers.update(connection.execute(sql, some).fetchall())
@@ -222,20 +248,25 @@ def _read_last_numbers(connection: sqlite3.Connection, sessions: Iterable[str]) 
 
 
 def _insert_rows(
-    connection: sqlite3.Connection, table: str, names: Sequence[str], rows: Sequence[Sequence[object]]
+    connection: sqlite3.Connection, table: str, names: tuple[str, ...], values: Sequence[object]
 ) -> None:
+    """Write rows, whose values follow each other."""
+    for some in _cut_rows(values, len(names)):
+        connection.execute(_build_insertion(table, names, len(some) // len(names)), some)
+
+
+@lru_cache(maxsize=32)
+def _build_insertion(table: str, names: tuple[str, ...], rows: int) -> str:
     marks = f"(?{', ?' * (len(names) - 1)})"
-    for some in _cut_rows(rows):
-        sql = f"INSERT INTO {table} ({', '.join(names)}) VALUES {', '.join([marks] * len(some))}"  # noqa: S608 (own names)
-        connection.execute(sql, [*chain.from_iterable(some)])
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES {', '.join([marks] * rows)}"  # noqa: S608 (own names)
 
 
-def _cut_rows(rows: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """The rows in parts whose lengths are powers of two: so there are few statements, which stay prepared."""
+def _cut_rows(values: Sequence[Item], width: int) -> Iterator[Sequence[Item]]:
+    """The values of rows in parts, of 1, 2, 4 rows and so on: so few statements are prepared, and kept."""
     start = 0
-    while left := len(rows) - start:
-        end = start + min(MAX_ROWS, 1 << left.bit_length() - 1)
-        yield rows[start:end]
+    while left := (len(values) - start) // width:
+        end = start + min(MAX_ROWS, 1 << left.bit_length() - 1) * width
+        yield values[start:end]
         start = end
 
 

@@ -1,18 +1,20 @@
 """Taps: they keep references to what an exchange receives and sends, and do no work on it.
 
-A `MetaTap` keeps nothing of the contents. A `BodyTap` keeps the pieces of the replies until the exchange
-ends, and hands the requests to the recorder at once, so that a long stream does not hold a large request.
-Both wrap the client: before it gets the end of its reply, the turn is stored.
+A `MetaTap` keeps nothing of the contents. A `BodyTap` wraps the client and the upstreams' replies. It keeps
+the pieces of the replies until the exchange ends, and hands the requests to the recorder at once, so that a
+long stream does not hold a large request.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import MappingProxyType
+from typing import ClassVar
 
 from dragoman.agents import ClientIdentity
 from dragoman.config.provider import TargetName
 from dragoman.config.settings import RecordLevel
 from dragoman.exchange.client import Client, DirectConnection
+from dragoman.exchange.record import ExchangeRecord
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.transports import Transport
 from dragoman.records.segments import Segment
@@ -31,6 +33,8 @@ class PendingBody:
         *("owner", "segments"),
         *("session", "size", "target"),
     )
+    #: Nothing waits for it.
+    is_written: ClassVar[None] = None
 
     def __init__(
         self,
@@ -66,23 +70,22 @@ class PendingBody:
 class TappedCall:
     """One request to an upstream and its reply. Times are by the event loop's clock."""
 
-    __slots__ = (
-        *("dialect", "headers", "is_cut", "pieces", "request", "sent_at", "size", "status", "target"),
-        "times",
-    )
+    status = 0
+    headers: Mapping[str, str] = MappingProxyType({})
+    #: Bytes of the reply, and whether some of them are left out.
+    size = 0
+    is_cut = False
 
-    def __init__(self, target: TargetName, dialect: str, request: PendingBody | None, sent_at: float) -> None:
+    def __init__(
+        self, target: TargetName, dialect: str, sent_at: float, request: PendingBody | None = None
+    ) -> None:
         self.target = target
         self.dialect = dialect
-        self.request = request
         self.sent_at = sent_at
-        self.status = 0
-        self.headers: Mapping[str, str] = {}
+        self.request = request
         # Two lists: tuples would be work for the garbage collector.
         self.pieces: list[bytes] = []
         self.times: list[float] = []
-        self.size = 0
-        self.is_cut = False
 
     def add(self, now: float, piece: bytes) -> None:
         self.size += len(piece)
@@ -96,37 +99,38 @@ class TappedCall:
 class MetaTap:
     """The tap of an exchange whose contents are not recorded. `request`: the client's, if it is examined.
 
-    `store` hands the turn to the recorder's thread, and returns when the file has it.
+    `keep` keeps the turn, and returns what the end of the reply waits for, if anything.
     """
 
     level: RecordLevel = "meta"
+    #: The turn is kept, or lost.
+    is_kept = False
 
     def __init__(
         self,
+        record: ExchangeRecord,
         plan: RequestPlan,
         identity: ClientIdentity,
         request: PendingBody | None,
-        store: Callable[[], Awaitable[None]],
+        keep: "Callable[[MetaTap], Awaitable[None] | None]",
     ) -> None:
+        self.record = record
+        self.metadata = plan.metadata
         self.identity = identity
-        self.headers = plan.metadata.headers
-        self.entry = plan.metadata.entry
         self.request = request
-        self._store = store
-        #: The recorder's thread has the turn.
-        self.is_submitted = False
-        self.now = asyncio.get_running_loop().time
-        self.started_at = self.now()
+        self._keep = keep
+        self.now = now = asyncio.get_running_loop().time
+        self.started_at = now()
         self.calls: list[TappedCall] = []
 
     def wrap_client(self, client: Client) -> Client:
-        return RecordedClient(client, self._store)
+        return client
 
     def note_request(self, target: TargetName, dialect: str, body: bytes) -> int:
         return self._add_call(target, dialect, None)
 
     def _add_call(self, target: TargetName, dialect: str, request: PendingBody | None) -> int:
-        self.calls.append(TappedCall(target, dialect, request, self.now()))
+        self.calls.append(TappedCall(target, dialect, self.now(), request))
         return len(self.calls) - 1
 
     def wrap_reply(self, number: int, reply: UpstreamReply) -> UpstreamReply:
@@ -136,6 +140,11 @@ class MetaTap:
     def mark_answer(self, number: int) -> None:
         self.calls.append(self.calls.pop(number))
 
+    def keep_turn(
+        self, output: Output | bytes, headers: Mapping[str, str] | None = None
+    ) -> Awaitable[None] | None:
+        return self._keep(self)
+
 
 class BodyTap(MetaTap):
     """The tap of an exchange with contents. `submit` hands a request to the recorder's thread."""
@@ -144,20 +153,30 @@ class BodyTap(MetaTap):
 
     def __init__(
         self,
+        record: ExchangeRecord,
         plan: RequestPlan,
         identity: ClientIdentity,
         request: PendingBody,
-        store: Callable[[], Awaitable[None]],
+        keep: Callable[[MetaTap], Awaitable[None] | None],
         submit: Callable[[PendingBody], PendingBody],
     ) -> None:
-        super().__init__(plan, identity, request, store)
+        super().__init__(record, plan, identity, request, keep)
         self._submit = submit
         self._body = plan.body
         self.client: TappedClient | None = None
 
     def wrap_client(self, client: Client) -> Client:
-        self.client = TappedClient(client, self._store, self.now)
+        self.client = TappedClient(client, self.now)
         return self.client
+
+    def keep_turn(
+        self, output: Output | bytes, headers: Mapping[str, str] | None = None
+    ) -> Awaitable[None] | None:
+        if self.client is not None:
+            self.client.keep(output)
+            if headers is not None:
+                self.client.headers = headers
+        return super().keep_turn(output, headers)
 
     def note_request(self, target: TargetName, dialect: str, body: bytes) -> int:
         if body is self._body and self.request is not None:
@@ -228,44 +247,20 @@ class TappedPushReply(TappedReply):
             call.is_cut = room < 0
 
 
-class RecordedClient:
-    """A client that gets the end of its reply when the turn is stored. `store` does that."""
+class TappedClient:
+    """A client whose replies are kept: as outputs, and as bytes where the connection takes bytes.
 
-    def __init__(self, client: Client, store: Callable[[], Awaitable[None]]) -> None:
+    The end of a reply is kept before it is sent, by `BodyTap.keep_turn`.
+    """
+
+    def __init__(self, client: Client, now: Callable[[], float]) -> None:
         self._client = client
-        self._store = store
-        self.transport: Transport = client.transport
-        self.ping = client.ping
-        self.abort = client.abort
-
-    @property
-    def direct(self) -> DirectConnection | None:
-        return self._client.direct
-
-    def start(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]:
-        return self._client.start(status, headers)
-
-    def send(self, output: Output) -> Awaitable[None]:
-        return self._client.send(output)
-
-    async def end(self, output: Output = ()) -> None:
-        await self._store()
-        await self._client.end(output)
-
-    async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        await self._store()
-        await self._client.respond(status, headers, body)
-
-
-class TappedClient(RecordedClient):
-    """A client whose replies are kept: as outputs, and as bytes where the connection takes bytes."""
-
-    def __init__(
-        self, client: Client, store: Callable[[], Awaitable[None]], now: Callable[[], float]
-    ) -> None:
-        super().__init__(client, store)
         self._now = now
-        self.status = 0
+        self.transport: Transport = client.transport
+        self.end = client.end
+        self.ping = client.ping
+        self.respond = client.respond
+        self.abort = client.abort
         self.headers: Mapping[str, str] = {}
         #: What was written, as outputs if the client gets them as server-sent events.
         self.outputs: list[Output | bytes] = []
@@ -299,23 +294,14 @@ class TappedClient(RecordedClient):
         return direct._replace(encode=keep)
 
     def start(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]:
-        self.status, self.headers = status, headers
-        return super().start(status, headers)
+        self.headers = headers
+        return self._client.start(status, headers)
 
     def send(self, output: Output) -> Awaitable[None]:
-        self._keep(output)
-        return super().send(output)
+        self.keep(output)
+        return self._client.send(output)
 
-    async def end(self, output: Output = ()) -> None:
-        self._keep(output)
-        await super().end(output)
-
-    async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        self.status, self.headers = status, headers
-        self._keep(body)
-        await super().respond(status, headers, body)
-
-    def _keep(self, output: Output | bytes) -> None:
+    def keep(self, output: Output | bytes) -> None:
         self.times.append(self._now())
         self.outputs.append(output)
         self._encoded.append(None)

@@ -7,20 +7,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import monotonic
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
+
+import msgspec
 
 from dragoman.config.config import Config
 from dragoman.dialects.forwarding import split_members
-from dragoman.exchange.record import ExchangeRecord
 from dragoman.hub.errors import ConfigError
 from dragoman.records.cache import MIN_CACHED, diagnose_turn
 from dragoman.records.contents import BodyWriter
-from dragoman.records.journal import JournalEntry
 from dragoman.records.sessions import find_project, find_session
 from dragoman.records.store import (
     DELETED_AT_ONCE,
     NewTurn,
-    Row,
+    WrittenTurn,
     connect_records,
     delete_turns,
     find_expired,
@@ -28,8 +28,9 @@ from dragoman.records.store import (
     read_deletions,
     read_size,
 )
+from dragoman.records.stored_turn import TurnRow
 from dragoman.records.taps import BodyTap, MetaTap, PendingBody
-from dragoman.records.turns import build_row, encode_details
+from dragoman.records.turns import build_details, build_row
 from dragoman.storage.database import identify_file
 
 #: Turns between two checks of the limits, at least.
@@ -54,18 +55,19 @@ class EndedTurn(NamedTuple):
     `is_written`: what the end of the reply waits for.
     """
 
-    record: ExchangeRecord
     tap: MetaTap
     now: float
     size: int
     is_written: asyncio.Future[None] | None
 
 
-class JournaledTurn(NamedTuple):
+class JournaledTurn(msgspec.Struct, frozen=True, gc=False):
     """A turn without contents that is in the journal already."""
 
-    entry: JournalEntry
-    size: int = 0
+    row: TurnRow
+    details: bytes
+    size: ClassVar[int] = 0
+    is_written: ClassVar[None] = None
 
 
 class Flush(NamedTuple):
@@ -96,7 +98,7 @@ class TurnWriter:
         #: The prompt tokens of the last turn, by session, sub-agent and target.
         self._inputs: OrderedDict[tuple[str, str, str], int] = OrderedDict()
         #: Turns whose prompt the provider should have had in its cache, and when the next one is examined.
-        self._suspects: list[Row] = []
+        self._suspects: list[WrittenTurn] = []
         self._next_diagnosis = 0.0
         #: The first id of a turn, and how many of those between it and the last one are not used.
         self._first = self._gaps = 0
@@ -113,8 +115,8 @@ class TurnWriter:
         except (sqlite3.Error, OSError, ConfigError) as error:
             self.error = str(error)
 
-    def write(self, jobs: Iterable[Job]) -> list[Row]:
-        """Prepare requests and write turns. Returns the rows of the turns. Raises nothing."""
+    def write(self, jobs: Iterable[Job]) -> list[WrittenTurn]:
+        """Prepare requests and write turns. Returns the turns that are written. Raises nothing."""
         ended = []
         if self._connection is not None and self._identity != identify_file(self._file):
             # The file was deleted or replaced. What the old connection writes is in no file.
@@ -127,7 +129,7 @@ class TurnWriter:
         if not ended:
             return []
         try:
-            rows = self._write_turns(ended)
+            written = self._write_turns(ended)
         except (sqlite3.Error, OSError, ConfigError) as error:
             self.lost += len(ended)
             self.error = str(error)
@@ -136,13 +138,13 @@ class TurnWriter:
         except Exception as error:  # One odd turn must not end the thread, nor take others along.
             self._forget()
             if len(ended) > 1:
-                return [row for turn in ended for row in self.write([turn])]
+                return [written for turn in ended for written in self.write([turn])]
             self.lost += 1
             self.error = f"a turn cannot be recorded: {error!r}"
             return []
-        self.written += len(rows)
+        self.written += len(written)
         self.error = ""
-        return rows
+        return written
 
     def _prepare_safely(self, job: PendingBody) -> None:
         try:
@@ -215,7 +217,7 @@ class TurnWriter:
             oldest, _ = self._projects.popitem(last=False)
             self._searches.pop(oldest, None)
 
-    def _write_turns(self, ended: list[EndedTurn | JournaledTurn]) -> list[Row]:
+    def _write_turns(self, ended: list[EndedTurn | JournaledTurn]) -> list[WrittenTurn]:
         connection = self._connection or self._connect()
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -223,51 +225,47 @@ class TurnWriter:
             turns = [
                 self._build_turn(connection, turn)
                 if isinstance(turn, EndedTurn)
-                else self._complete_entry(turn.entry)
+                else NewTurn(turn.row, turn.details, self._projects.get(turn.row.session, ""))
                 for turn in ended
             ]
-            rows = insert_turns(connection, turns)
-            self._until_check -= len(rows)
-            self._until_measurement -= len(rows)
+            written = insert_turns(connection, turns)
+            self._until_check -= len(written)
+            self._until_measurement -= len(written)
             self._until_checkpoint -= sum(CONTENTS_WEIGHT if turn.bodies else 1 for turn in turns)
             if self._until_check <= 0 or self._are_too_many(connection):
-                self._apply_limits(connection, rows[-1]["started"])
+                self._apply_limits(connection, written[-1].row.started)
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
-        self._suspects += [row for row, turn in zip(rows, turns, strict=True) if self._is_suspect(turn)]
-        return rows
+        self._suspects += [each for each, turn in zip(written, turns, strict=True) if self._is_suspect(turn)]
+        return written
 
     def _build_turn(self, connection: sqlite3.Connection, turn: EndedTurn) -> NewTurn:
-        record, tap, now, _, _ = turn
+        tap = turn.tap
         request = tap.request
-        session = tap.identity.session or (request.session if request else "") or record.request_id
-        project = self._projects.get(session, "")
-        row = build_row(record, tap, session, project, now)
+        session = tap.identity.session or (request.session if request else "") or tap.record.request_id
+        row = build_row(tap, session, turn.now)
         bodies = self._contents.write(connection, tap) if isinstance(tap, BodyTap) else []
         is_grown = any(call.request is not None and call.request.is_grown for call in tap.calls[-1:])
-        return NewTurn(row, encode_details(record, tap), bodies, is_grown)
-
-    def _complete_entry(self, entry: JournalEntry) -> NewTurn:
-        entry.row["project"] = self._projects.get(entry.row["session"], "")
-        return NewTurn(entry.row, bytes(entry.details))
+        return NewTurn(row, build_details(tap), self._projects.get(session, ""), bodies, is_grown)
 
     def _is_suspect(self, turn: NewTurn) -> bool:
         """Whether the provider has read far less of the prompt from its cache than it could have.
 
         Not if it got the prompt of the turn before and more: then the gateway cannot have caused it.
         """
-        row = turn.row
         if not turn.bodies:
             return False
-        chain = (row["session"], row["sub_agent"], row["target"])
-        before, self._inputs[chain] = self._inputs.get(chain, 0), row["input"] or 0
+        row = turn.row
+        prompt = row.input or 0
+        chain = (row.session, row.sub_agent, row.target)
+        before, self._inputs[chain] = self._inputs.get(chain, 0), prompt
         if len(self._inputs) > MAX_SESSIONS:
             self._inputs.popitem(last=False)
-        read = row["cache_read"]
-        is_long = min(before, row["input"] or 0) >= 2 * MIN_CACHED
+        read = row.cache_read
+        is_long = min(before, prompt) >= 2 * MIN_CACHED
         return read is not None and is_long and read <= before // 2 and not turn.is_grown
 
     def diagnose_misses(self) -> None:
@@ -277,23 +275,24 @@ class TurnWriter:
         so many of them that it would take more than a share of the time.
         """
         suspects, self._suspects = self._suspects, []
-        for row in suspects:
+        for turn in suspects:
             began = monotonic()
             if self._connection is None or began < self._next_diagnosis:
                 return
             try:
-                self._diagnose(self._connection, row)
+                self._diagnose(self._connection, turn)
             except Exception as error:  # As in `write`. A command may just have deleted the session.
                 self.error = f"a miss of the prompt cache cannot be examined: {error!r}"
             ended = monotonic()
             self._next_diagnosis = ended + (ended - began) * DIAGNOSIS_PAUSE
 
-    def _diagnose(self, connection: sqlite3.Connection, row: Row) -> None:
-        report = diagnose_turn(connection, row["session"], row["number"])
+    def _diagnose(self, connection: sqlite3.Connection, turn: WrittenTurn) -> None:
+        session, number = turn.row.session, turn.number
+        report = diagnose_turn(connection, session, number)
         if report is not None and report.cause == "gateway" and report.upstream_break is not None:
             self.broken_prefixes += 1
             place = f"{report.upstream_break.path}, character {report.upstream_break.position}"
-            self.last_broken_prefix = f"session {row['session']}, turn {row['number']}: {place}"
+            self.last_broken_prefix = f"session {session}, turn {number}: {place}"
 
     def _are_too_many(self, connection: sqlite3.Connection) -> bool:
         """Whether there may be more turns than the limit. It reads two ids, however many there are."""

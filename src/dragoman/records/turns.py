@@ -5,10 +5,17 @@ from functools import lru_cache
 
 import msgspec
 
-from dragoman.exchange.record import MAX_CAUSE, AttemptRecord, ExchangeRecord
+from dragoman.exchange.record import MAX_CAUSE
 from dragoman.hub.errors import Failure
 from dragoman.records.redaction import list_credentials, redact_content
-from dragoman.records.store import Row
+from dragoman.records.stored_turn import (
+    StoredAttempt,
+    StoredCall,
+    TurnDetails,
+    TurnRow,
+    encode_details,
+    list_counts,
+)
 from dragoman.records.taps import BodyTap, MetaTap
 
 #: Characters of a text in a row.
@@ -44,90 +51,79 @@ KEPT_HEADERS = frozenset(
 #: Beginnings of the names of further headers that are recorded.
 KEPT_PREFIXES = ("x-dragoman-", "x-ratelimit-", "anthropic-ratelimit-", "x-stainless-")
 
-_encode = msgspec.json.Encoder().encode
 
-
-def build_row(record: ExchangeRecord, tap: MetaTap, session: str, project: str, now: float) -> Row:
+def build_row(tap: MetaTap, session: str, now: float) -> TurnRow:
     """The columns of the turn. `now` is the date of its end."""
-    identity, used, failure = tap.identity, record.used, record.failure
-    return {
-        "request": record.request_id,
-        "session": session,
-        "number": 0,
-        "sub_agent": identity.sub_agent,
-        "agent": identity.agent,
-        "version": identity.version,
-        "project": project,
-        "key": record.caller.name,
-        "started": now - record.seconds,
-        "seconds": round(record.seconds, 4),
-        "first_token": round(record.first_token_seconds, 4),
-        "client": record.dialect,
-        "upstream": tap.calls[-1].dialect if tap.calls else "",
-        "model": record.model[:MAX_TEXT],
-        "route": record.route[:MAX_TEXT],
-        "rule": record.rule[:MAX_TEXT],
-        "target": str(record.target)[:MAX_TEXT] if record.target else "",
-        "lane": record.lane,
-        "stream": int(record.stream),
-        "status": record.status,
-        "ending": record.ending,
-        "cause": record.cause[:MAX_CAUSE],
-        "error": _mask(f"{failure.kind}: {failure.message}")[:MAX_TEXT] if failure else "",
-        "tries": record.tries,
-        "tools": record.tally.calls if record.tally else 0,
-        "losses": len(record.losses) + len(record.reply_losses),
-        "interventions": record.interventions.changes,
-        "input": used.input,
-        "cache_read": used.cache_read,
-        "cache_write": used.cache_write,
-        "output": used.output,
-        "reasoning": used.reasoning,
-        "cost": record.cost,
-        "level": tap.level,
-    }
+    record, identity, calls = tap.record, tap.identity, tap.calls
+    used, failure, tally, interventions = record.used, record.failure, record.tally, record.interventions
+    # The order of the fields. To give 32 names takes 11,000 instructions.
+    return TurnRow(
+        record.request_id,
+        session,
+        identity.sub_agent,
+        identity.agent,
+        identity.version,
+        record.caller.name,
+        now - record.seconds,
+        round(record.seconds, 4),
+        round(record.first_token_seconds, 4),
+        record.dialect,
+        calls[-1].dialect if calls else "",
+        record.model[:MAX_TEXT],
+        record.route[:MAX_TEXT],
+        record.rule[:MAX_TEXT],
+        str(record.target)[:MAX_TEXT] if record.target else "",
+        record.lane,
+        int(record.stream),
+        record.status,
+        record.ending,
+        record.cause[:MAX_CAUSE],
+        _mask(f"{failure.kind}: {failure.message}")[:MAX_TEXT] if failure else "",
+        record.tries,
+        tally.calls if tally else 0,
+        len(record.losses) + len(record.reply_losses),
+        interventions.changes if interventions.is_governed else 0,
+        used.input,
+        used.cache_read,
+        used.cache_write,
+        used.output,
+        used.reasoning,
+        record.cost,
+        tap.level,
+    )
 
 
-def encode_details(record: ExchangeRecord, tap: MetaTap) -> bytes:
+def build_details(tap: MetaTap) -> bytes:
     """What is shown of one turn only, as JSON: attempts, losses, interventions, headers, all counts."""
+    record, metadata = tap.record, tap.metadata
     client = tap.client if isinstance(tap, BodyTap) else None
-    credentials = list_credentials(tap.headers) if client else ()
-    used = record.used
-    details: dict[str, object] = {
-        "attempts": [
-            {
-                "target": str(attempt.target),
-                "began": round(attempt.began, 4),
-                "ended": round(attempt.ended, 4),
-                "failure": _build_failure(attempt.failure) if attempt.failure else None,
-                "cools": attempt.cools,
-            }
-            for attempt in _list_attempts(record, tap)
-        ],
-        "calls": [
-            {
-                "target": str(call.target),
-                "dialect": call.dialect,
-                "sent": round(call.sent_at - tap.started_at, 4),
-                "status": call.status,
-                "headers": _mask_values(keep_headers(call.headers), credentials),
-                "is_cut": call.is_cut,
-            }
+    credentials = list_credentials(metadata.headers) if client else ()
+    details = TurnDetails(
+        attempts=_list_attempts(tap),
+        calls=[
+            StoredCall(
+                str(call.target),
+                call.dialect,
+                call.sent_at - tap.started_at,
+                call.status,
+                _mask_values(keep_headers(call.headers), credentials) if call.headers else {},
+                call.is_cut,
+            )
             for call in tap.calls
         ],
-        "losses": list(record.losses),
-        "reply_losses": list(record.reply_losses),
-        "interventions": [dict(logged.line(record.redact)) for logged in record.interventions],
-        "usage": {name: value for name in used.__struct_fields__ if (value := getattr(used, name))},
-        "entry": tap.entry,
-        "request_headers": keep_headers(tap.headers),
-        "reply_headers": _mask_values(keep_headers(client.headers), credentials) if client else {},
-        "transport": type(client.transport).__name__ if client else "",
-        "upstream_request": record.upstream_id,
-        "upstream_session": record.session,
-        "has_alternatives": record.has_alternatives,
-    }
-    return _encode(details)
+        losses=[*record.losses],
+        reply_losses=[*record.reply_losses],
+        interventions=[dict(logged.line(record.redact)) for logged in record.interventions],
+        usage=list_counts(record.used),
+        entry=metadata.entry,
+        request_headers=_encode_headers(metadata.headers),
+        reply_headers=_mask_values(keep_headers(client.headers), credentials) if client else {},
+        transport=type(client.transport).__name__ if client else "",
+        upstream_request=record.upstream_id,
+        upstream_session=record.session,
+        has_alternatives=record.has_alternatives,
+    )
+    return encode_details(details)
 
 
 def _build_failure(failure: Failure) -> dict[str, object]:
@@ -147,12 +143,19 @@ def _mask_values(headers: dict[str, str], secrets: Sequence[bytes]) -> dict[str,
     }
 
 
-def _list_attempts(record: ExchangeRecord, tap: MetaTap) -> list[AttemptRecord]:
+def _list_attempts(tap: MetaTap) -> list[StoredAttempt]:
     """The calls of targets. The turn is stored before the last one is noted, at the end of the reply."""
-    attempts = list(record.attempts)
+    record = tap.record
+    attempts = [
+        StoredAttempt(
+            str(target), began, ended, _build_failure(failure) if failure is not None else None, cools
+        )
+        for target, began, ended, failure, cools in record.attempts
+    ]
     if len(attempts) < record.tries and record.target is not None and tap.calls:
         began = tap.calls[-1].sent_at - tap.started_at
-        attempts.append(AttemptRecord(record.target, began, record.seconds, record.broken, cools=False))
+        broken = _build_failure(record.broken) if record.broken is not None else None
+        attempts.append(StoredAttempt(str(record.target), began, record.seconds, broken, cools=False))
     return attempts
 
 
@@ -161,7 +164,23 @@ def keep_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {kept: value[:MAX_TEXT] for name, value in headers.items() if (kept := _find_recorded_name(name))}
 
 
-# Bounded, because clients choose the names.
+def _encode_headers(headers: Mapping[str, str]) -> msgspec.Raw:
+    """The recorded headers of a request as a JSON object. Those of a session's requests are mostly equal."""
+    names = _list_recorded(*headers)
+    return _encode_recorded(names, *map(headers.__getitem__, names))
+
+
+# These are bounded, because clients choose names and values.
+@lru_cache(maxsize=64)
+def _list_recorded(*names: str) -> tuple[str, ...]:
+    return tuple(filter(_find_recorded_name, names))
+
+
+@lru_cache(maxsize=64)
+def _encode_recorded(names: tuple[str, ...], *values: str) -> msgspec.Raw:
+    return msgspec.Raw(encode_details(keep_headers(dict(zip(names, values, strict=True)))))
+
+
 @lru_cache(maxsize=256)
 def _find_recorded_name(name: str) -> str:
     """The name in lower case; empty if such headers are not recorded."""

@@ -19,7 +19,7 @@ from dragoman.exchange.selection import build_traits
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.records.reading import RecordNotFound, build_metadata, read_raw, read_turn
-from dragoman.records.store import Row
+from dragoman.records.stored_turn import Row
 from dragoman.routing.choose import RouteChoice, choose
 from dragoman.routing.explain import RouteExplanation, explain_route
 from dragoman.routing.rules import compile_rules

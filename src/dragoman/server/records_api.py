@@ -34,7 +34,8 @@ from dragoman.records.reading import (
     sum_turns,
 )
 from dragoman.records.replay import load_session
-from dragoman.records.store import PARTS, Row, delete_turns, open_records
+from dragoman.records.store import PARTS, delete_turns, open_records
+from dragoman.records.stored_turn import Row
 from dragoman.server.admin_endpoint import PREFIX, AdminEndpoint, AdminRequest
 from dragoman.server.state import ServerState
 from dragoman.server.status import describe_exchange
