@@ -4,7 +4,7 @@ import asyncio
 import os
 import sqlite3
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,15 +18,18 @@ from hypothesis import strategies as st
 
 from dragoman.accounts.keys import ANY_KEY, Caller
 from dragoman.config.settings import RecordLevel, RecordSettings
+from dragoman.exchange.client import DirectConnection
+from dragoman.exchange.gateway import Gateway
 from dragoman.records import recorder as recorder_module
 from dragoman.records import turn_writer
 from dragoman.records.blocks import MIN_COMPRESSED, compress, compress_long, decompress, decompress_long
 from dragoman.records.filters import Condition, parse_filter
 from dragoman.records.journal import PATTERN
-from dragoman.records.reading import list_sessions, list_turns, read_part, read_raw, read_turn
+from dragoman.records.reading import find_body, list_sessions, list_turns, read_part, read_raw, read_turn
 from dragoman.records.store import delete_turns, open_records, read_size
-from dragoman.wire.sse import Output
-from tests.exchange.fakes import Break, RememberingClient, Script
+from dragoman.upstream.port import UpstreamRequest
+from dragoman.wire.sse import Output, encode_sse
+from tests.exchange.fakes import Break, RememberingClient, Script, ScriptedAnswer, ScriptedUpstream
 from tests.exchange.sample_replies import CHAT_STREAM, CHAT_WHOLE
 from tests.records.recorded_gateway import CLAUDE, RecordedGateway, ask
 
@@ -153,6 +156,51 @@ def test_the_key_of_agents_without_a_key_is_no_secret(tmp_path: Path) -> None:
     body = ask([{"role": "user", "content": f"Look into /srv/{ANY_KEY}."}])
     play(recorded, partial(recorded.send, body, headers=headers))
     assert f"/srv/{ANY_KEY}" in str(recorded.read(read_part, "last", 1, "client_request"))
+
+
+class PushingAnswer(ScriptedAnswer):
+    """An answer that hands its pieces to a callback, as that of an HTTP server."""
+
+    def pieces(self) -> AsyncIterator[bytes]:
+        self._left = super().pieces()
+        return self._left
+
+    async def push_to(self, sink: Callable[[bytes], bool]) -> bool:
+        async for piece in self._left:
+            if not sink(piece):
+                return False
+        return True
+
+
+class PushingUpstream(ScriptedUpstream):
+    async def send(self, call: UpstreamRequest) -> ScriptedAnswer:
+        return PushingAnswer((await super().send(call)).script)
+
+
+def test_reads_that_give_the_client_nothing_are_no_pieces_of_its_reply(tmp_path: Path) -> None:
+    whole = b"".join(CHAT_STREAM)
+    recorded = RecordedGateway(tmp_path)
+    pushing = PushingUpstream(Script(pieces=[whole[at : at + 40] for at in range(0, len(whole), 40)]))
+    recorded.gateway = Gateway(recorded.config, upstreams={"up": pushing})
+    recorded.gateway.recorder = recorded.recorder
+    recorded.gateway.observers.append(recorded.recorder.record_exchange)
+    client = RememberingClient()
+
+    def write(data: bytes) -> bool:
+        client.writes.append(data)
+        return True
+
+    async def drained() -> None:
+        """At once."""
+
+    client.direct = DirectConnection(encode_sse, write, drained)
+    play(recorded, partial(recorded.send, ask(HELLO), client=client))
+    body = recorded.read(find_body, 1, "client_reply")
+    assert body is not None
+    lengths = [length for _, length in body.pieces]
+    assert sum(lengths) == len(client.body)
+    assert len(client.writes) > 1
+    assert all(lengths[:-1])
 
 
 @pytest.mark.parametrize(

@@ -285,10 +285,11 @@ class TappedClient:
         is_sse = encode is encode_sse
 
         def keep(output: Output) -> bytes:
-            data = encode(output)
-            keep_time(now())
-            keep_output(output if is_sse else data)
-            keep_data(data)
+            # Many reads give the client nothing: an event may come in several, and a call may wait.
+            if data := encode(output):
+                keep_time(now())
+                keep_output(output if is_sse else data)
+                keep_data(data)
             return data
 
         return direct._replace(encode=keep)
