@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.dialects.openai_chat.calls import find_certain_names
+from dragoman.dialects.openai_chat.fragments import find_certain_names
 from dragoman.dialects.registry import DIALECTS, dialect_named
 from dragoman.fit import build_restoration
 from dragoman.hub.loss import Losses

@@ -67,6 +67,9 @@ PADDING = VaryingMember(are_padding, "dragoman")
 
 _NOTHING: Mapping[str, VaryingMember] = {}
 
+#: Fits no event.
+_UNLEARNED = EventTemplate(b"\n", b"\n")
+
 
 class DeltaTemplate:
     """The bytes around the text of the last learned delta. The `take` methods read texts of similar deltas.
@@ -80,8 +83,7 @@ class DeltaTemplate:
 
     def __init__(self, varying: Mapping[str, VaryingMember] = _NOTHING) -> None:
         self._varying = varying
-        #: Before one is learned, no event fits.
-        self.event = EventTemplate(b"\n", b"\n")
+        self.event = _UNLEARNED
         self._take: Callable[[str], bool] = _take_nothing
         self._take_run: Callable[[list[str]], bool] = _take_nothing
         self._note: Callable[[list[str], int], None] | None = None

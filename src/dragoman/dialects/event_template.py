@@ -8,6 +8,7 @@ servers that also number or pad their events.
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -28,7 +29,7 @@ class EventTemplate:
     """The events `data: {before}{text}{after}`. `before` ends with the text's first quote, `after` begins
     with its last one. `name`: the name of the events, which stands in a line before the data."""
 
-    __slots__ = ("_begin", "_name", "_size", "_text", "_text_of_line", "end", "start")
+    __slots__ = ("_begin", "_name", "_size", "_take_text", "_text", "end", "start")
 
     def __init__(self, before: bytes, after: bytes, name: str = "") -> None:
         self._name = name
@@ -38,9 +39,10 @@ class EventTemplate:
         self.end = after + b"\n\n"
         #: The lines of an event. The last one is blank, the data is before it.
         self._size = 3 if name else 2
-        #: The place of the text: in an event with its quotes, in the line of the data without them.
+        #: The place of the text in an event, with its quotes.
         self._text = slice(len(self.start) - 1, 1 - len(self.end))
-        self._text_of_line = slice(len(self._begin), 1 - len(self.end))
+        #: Takes the text, without its quotes, out of the line of the data.
+        self._take_text: Callable[[bytes], bytes] = itemgetter(slice(len(self._begin), 1 - len(self.end)))
 
     def read_event(self, data: bytes) -> str | None:
         """The text of one event that fits, and is all of `data`; None if it does not fit."""
@@ -62,7 +64,7 @@ class EventTemplate:
     def read_frames(self, frames: Sequence[Frame], start: int) -> list[str]:
         """The texts of the frames that fit, from the one at `start` on."""
         lines = self._list_lines(frames, start, self._begin, self.end[:-1])
-        raws = [line[self._text_of_line] for line in lines]
+        raws = list(map(self._take_text, lines))
         return (read_texts(raws) or read_texts(raws[:1]) or []) if raws else []
 
     def cut_events(self, data: bytes, start: int = 0) -> tuple[int, list[bytes]]:
@@ -72,20 +74,24 @@ class EventTemplate:
         """
         if not data.startswith(self.start, start):
             return 0, []
-        lines = self._split_lines(data, start)[self._size - 2 :: self._size]
-        raws = [line[self._text_of_line] for line in lines]
-        joined = self.join_events(raws)
-        if data.startswith(joined, start):
-            return len(joined), raws
-        # Not all fit. Find the first that does not: `at` is behind `count` that fit, `left` do not all fit.
+        raws = list(map(self._take_text, self._split_lines(data, start)[self._size - 2 :: self._size]))
+        between, first, end = self.end + self.start, len(self.start), self.end
+        # Compare all. If not all fit, find the first that does not: `at` is behind `count` that fit, and of
+        # `left` not all fit.
         at, count, left = start, 0, len(raws)
-        while left > 1:
-            half = left // 2
-            joined = self.join_events(raws[count : count + half])
-            if data.startswith(joined, at):
-                at, count, left = at + len(joined), count + half, left - half
+        number = left
+        while number:
+            joined = between.join(raws[count : count + number])
+            last = at + first + len(joined)
+            if (
+                data.startswith(joined, at + first)
+                and data.startswith(self.start, at)
+                and data.startswith(end, last)
+            ):
+                at, count, left = last + len(end), count + number, left - number
             else:
-                left = half
+                left = number
+            number = left // 2
         return at - start, raws[:count]
 
     def join_events(self, raws: list[bytes], start: bytes = b"") -> bytes:

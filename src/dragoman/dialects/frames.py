@@ -7,7 +7,7 @@ must report what happened.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -66,7 +66,7 @@ class FrameReader(ABC):
 
     def feed_frames(self, frames: Iterable[Frame]) -> list[ReplyEvent]:
         try:
-            self._read_frames(frames)
+            self._read_frames(list(frames))
         except (DragomanError, RecursionError) as error:
             self._fail_reply(error)
         return self.builder.take()
@@ -106,6 +106,9 @@ class FrameReader(ABC):
         self._end()
 
     def _read_data(self, data: bytes) -> None:
+        if not self._sse.is_between_events:
+            # An event that is cut between two reads may fit as well as those behind it.
+            data = self._sse.complete_held(data)
         # Most reads of a live stream are one event that fits the learned template.
         if not (self._sse.is_between_events and self._template.take_event(data)):
             self._read_events(data)
@@ -113,26 +116,26 @@ class FrameReader(ABC):
     def _read_events(self, data: bytes) -> None:
         # Most events fit the learned template and need no frames. The others are read one by one, so that
         # events behind them can fit again.
-        start, left = 0, MOST_SEARCHES if len(data) <= LIMIT else 0
-        while start < len(data) and left:
+        sse, template, size = self._sse, self._template, len(data)
+        start, left = 0, MOST_SEARCHES if size <= LIMIT else 0
+        while start < size and left:
             left -= 1
-            is_event = self._sse.is_between_events
-            is_alike = not is_event or data.startswith(self._template.event.start, start)
-            taken = self._template.take_events(data, start) if is_event and is_alike else 0
+            is_event = sse.is_between_events
+            is_alike = not is_event or data.startswith(template.event.start, start)
+            taken = template.take_events(data, start) if is_event and is_alike else 0
             if not taken:
                 taken = data.find(b"\n\n", start) + 2 - start
                 if taken < 2:
                     break
-                self._read_frames(self._sse.feed(data[start : start + taken]), may_fit=is_alike)
+                self._read_frames(sse.feed(data[start : start + taken]), may_fit=is_alike)
                 if self.builder.is_ended:
                     return
             start += taken
-        if start < len(data):
-            self._read_frames(self._sse.feed(data[start:]))
+        if start < size:
+            self._read_frames(sse.feed(data[start:]))
 
-    def _read_frames(self, frames: Iterable[Frame], *, may_fit: bool = True) -> None:
+    def _read_frames(self, frames: Sequence[Frame], *, may_fit: bool = True) -> None:
         """Read frames. `may_fit`: the learned template may fit the first of them."""
-        frames = list(frames)
         start = 0
         while start < len(frames):
             taken = self._template.take_run(frames, start) if may_fit else 0

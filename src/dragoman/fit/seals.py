@@ -158,14 +158,14 @@ class SealsStage:
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         match event:
-            case TextDelta() | ArgumentsDelta() | ReasoningDelta() | CitationAdded():
-                return [self._renumber(event)]
-            case SealAttached():
-                return self._attach(event)
             case BlockOpened():
                 return self._open(event)
             case BlockClosed():
                 return self._close(event)
+            case TextDelta() | ArgumentsDelta() | ReasoningDelta() | CitationAdded():
+                return [self._renumber(event)]
+            case SealAttached():
+                return self._attach(event)
             case ReplyStarted() | UsageReported() | ReplyFinished() | ReplyFailed():
                 return [event]
             case _:

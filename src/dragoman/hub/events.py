@@ -9,7 +9,7 @@ complete.
 a table of handlers whose keys a test compares with `EVENT_KINDS`.
 """
 
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, final, get_args
 
 import msgspec
 
@@ -161,6 +161,7 @@ REPLY_KINDS: frozenset[type] = EVENT_KINDS - DELTAS - {BlockOpened, BlockClosed}
 REPLY_NOTES: frozenset[type] = REPLY_KINDS - {ReplyFinished, ReplyFailed}
 
 
+@final
 class DeltaRun(msgspec.Struct, frozen=True, gc=False):
     """Consecutive deltas of one kind for one block: `texts` has the text of each, and none is empty.
 

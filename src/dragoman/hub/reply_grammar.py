@@ -6,8 +6,9 @@ reply has no open block; a failed reply may leave blocks open. Readers produce l
 input, writers rely on them. docs/ARCHITECTURE.md draws both tables (`tools/diagrams.py`).
 """
 
+from collections.abc import Callable
 from enum import Enum, auto
-from typing import Final, assert_never
+from typing import Any
 
 from dragoman.hub.blocks import (
     HostedCall,
@@ -21,10 +22,12 @@ from dragoman.hub.blocks import (
 )
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.events import (
+    DELTAS,
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
     CitationAdded,
+    Delta,
     ReasoningDelta,
     ReplyEvent,
     ReplyFailed,
@@ -74,11 +77,6 @@ BLOCK_DELTAS: dict[type, frozenset[type]] = {
     Opaque: frozenset(),
 }
 
-#: The events of an open block. Most events of a reply are the first kind; `isinstance` tests it first.
-_BLOCK_EVENTS: Final = (TextDelta, ArgumentsDelta, ReasoningDelta, SealAttached, CitationAdded)
-
-_NOTHING: frozenset[type] = frozenset()
-
 
 class GrammarChecker:
     """Follows one reply and raises `UpstreamProtocolError` at the first event that the tables forbid."""
@@ -100,31 +98,23 @@ class GrammarChecker:
     def check(self, event: ReplyEvent) -> None:
         """Accept the next event of the reply. Raises if the event is illegal here."""
         kind = type(event)
-        # A block is open only in a phase that accepts deltas, so the phase needs no test here.
-        if isinstance(event, _BLOCK_EVENTS) and kind in self._open.get(event.index, _NOTHING):
-            return
-        if kind not in self._moves:
+        phase = self._moves.get(kind)
+        if phase is None:
             raise UpstreamProtocolError(f"{kind.__name__} in a reply that is {self._phase.name}")
-        match event:
-            case BlockOpened():
-                self._check_opening(event)
-            case BlockClosed():
-                if self._open.pop(event.index, None) is None:
-                    raise UpstreamProtocolError(f"block {event.index} closed, which is not open")
-            case ReplyFinished():
-                self._check_finish(event)
-            case ReplyStarted() | UsageReported() | ReplyFailed():
-                pass
-            case TextDelta() | ArgumentsDelta() | ReasoningDelta() | SealAttached() | CitationAdded():
-                fault = "does not fit block" if event.index in self._open else "has no open block"
-                raise UpstreamProtocolError(f"{kind.__name__} {fault} {event.index}")
-            case _:
-                assert_never(event)
-        phase = self._moves[kind]
+        _CHECKS[kind](self, event)
         if phase is not self._phase:
             self._phase, self._moves = phase, REPLY_MOVES[phase]
             # No phase begins or ends with open blocks: a failed reply leaves them incomplete.
             self._open.clear()
+
+    def _check_delta(self, event: Delta) -> None:
+        kind, accepted = type(event), self._open.get(event.index)
+        if accepted is None or kind not in accepted:
+            fault = "has no open block" if accepted is None else "does not fit block"
+            raise UpstreamProtocolError(f"{kind.__name__} {fault} {event.index}")
+
+    def _check_nothing(self, event: ReplyStarted | UsageReported | ReplyFailed) -> None:
+        """The phase alone decides."""
 
     def _check_opening(self, event: BlockOpened) -> None:
         if event.index != self._next:
@@ -136,6 +126,10 @@ class GrammarChecker:
         self._next += 1
         self._calls += isinstance(event.block, ToolCall)
 
+    def _check_closing(self, event: BlockClosed) -> None:
+        if self._open.pop(event.index, None) is None:
+            raise UpstreamProtocolError(f"block {event.index} closed, which is not open")
+
     def _check_finish(self, event: ReplyFinished) -> None:
         if self._open:
             raise UpstreamProtocolError(f"finished with block {min(self._open)} open")
@@ -143,3 +137,15 @@ class GrammarChecker:
             raise UpstreamProtocolError("finished for tool calls, but there are none")
         if event.cause == "end" and self._calls:
             raise UpstreamProtocolError("finished as an answer, but there are tool calls")
+
+
+#: What is checked of each kind of event, besides the phase.
+_CHECKS: dict[type, Callable[[GrammarChecker, Any], None]] = {
+    **dict.fromkeys(DELTAS, GrammarChecker._check_delta),
+    BlockOpened: GrammarChecker._check_opening,
+    BlockClosed: GrammarChecker._check_closing,
+    ReplyFinished: GrammarChecker._check_finish,
+    ReplyStarted: GrammarChecker._check_nothing,
+    UsageReported: GrammarChecker._check_nothing,
+    ReplyFailed: GrammarChecker._check_nothing,
+}

@@ -230,9 +230,9 @@ def list_ids(messages: Iterable[Message]) -> Iterator[str]:
     """The ids of all calls and results, except those of vendors' own tools: other vendors never get them."""
     for message in messages:
         for block in message.blocks:
-            if isinstance(block, ToolCall):
+            if type(block) is ToolCall:
                 yield block.id
-            elif isinstance(block, ToolResult):
+            elif type(block) is ToolResult:
                 yield block.call_id
 
 

@@ -43,19 +43,14 @@ def outline_blocks(messages: Iterable[Message]) -> Iterator[AnyBlock]:
     """Every call and every declaration of tools, in order."""
     for message in messages:
         for block in message.blocks:
-            match block:
-                case ToolCall():
-                    yield ToolCall(id=block.id, name=block.name, kind=block.kind, namespace=block.namespace)
-                case ToolDeclarations():
-                    yield _strip_declarations(block)
-                case ToolResult():
-                    yield from (
-                        _strip_declarations(each)
-                        for each in block.content
-                        if isinstance(each, ToolDeclarations)
-                    )
-                case _:
-                    pass
+            if type(block) is ToolCall:
+                yield ToolCall(id=block.id, name=block.name, kind=block.kind, namespace=block.namespace)
+            elif type(block) is ToolDeclarations:
+                yield _strip_declarations(block)
+            elif type(block) is ToolResult:
+                for each in block.content:
+                    if type(each) is ToolDeclarations:
+                        yield _strip_declarations(each)
 
 
 def _strip_declarations(block: ToolDeclarations) -> ToolDeclarations:

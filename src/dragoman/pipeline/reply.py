@@ -15,13 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from dragoman.dialects.frames import TOO_DEEP
-from dragoman.dialects.interfaces import (
-    ClientContext,
-    Json,
-    StreamReader,
-    StreamWriter,
-    UpstreamContext,
-)
+from dragoman.dialects.interfaces import ClientContext, Json, StreamReader, StreamWriter, UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, NameMap, build_reply_stages, build_restoration
 from dragoman.hub.errors import DragomanError
@@ -166,6 +160,7 @@ class TranslatedReply:
         self.is_ended = False
         self.is_round_over = False
         self.tally = Tally()
+        self._unchanged_kinds: tuple[frozenset[type], ...] = ()
         self._set_stages()
 
     @property
@@ -240,7 +235,7 @@ class TranslatedReply:
         self._express.leave()
         try:
             for event in events:
-                if isinstance(event, DeltaRun):
+                if type(event) is DeltaRun:
                     self._write_run(event, frames)
                 elif (handlers := self._handlers.get(type(event))) is None:
                     self._pass([event], self._stages, frames)
@@ -321,11 +316,10 @@ class TranslatedReply:
     def _pass(self, events: list[ReplyEvent], stages: Sequence[Stage], frames: Parts) -> None:
         """Pass events through `stages` and write the result to `frames`. Updates the handlers of deltas."""
         for stage in stages:
-            if len(events) == 1:
-                if type(events[0]) not in stage.unchanged_kinds:
-                    events = stage.feed(events[0])
-            else:
+            if len(events) != 1:
                 events = [after for each in events for after in stage.feed(each)]
+            elif type(events[0]) not in stage.unchanged_kinds:
+                events = stage.feed(events[0])
         self._update_handlers()
         for event in events:
             self._write(event, frames)
@@ -339,8 +333,10 @@ class TranslatedReply:
 
     def _update_handlers(self) -> None:
         """Find the stages that handle each kind of delta now. Most kinds have none."""
-        self._unchanged_kinds = tuple([stage.unchanged_kinds for stage in self._stages])
-        self._handlers = find_handlers(self._unchanged_kinds)
+        unchanged = tuple([stage.unchanged_kinds for stage in self._stages])
+        if unchanged != self._unchanged_kinds:
+            self._unchanged_kinds = unchanged
+            self._handlers = find_handlers(unchanged)
         texts = self._handlers[TextDelta]
         #: The cheap test of the only stage that handles texts, if it has one.
         self._skim: Skim | None = getattr(self._stages[texts[0]], "skim", None) if len(texts) == 1 else None

@@ -6,6 +6,7 @@ small pieces. Payloads stay bytes: nothing here decodes them, so a cut inside a 
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import final
 
 import msgspec
 
@@ -22,6 +23,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 IGNORED_FIELDS = frozenset((b"id", b"retry"))
 
 
+@final
 class Frame(msgspec.Struct, frozen=True, gc=False):
     """One event of a stream: its name, empty if the stream has none, and its payload."""
 
@@ -56,7 +58,7 @@ class FrameRuns(msgspec.Struct, frozen=True, gc=False):
 
     def __iter__(self) -> Iterator[Frame]:
         for part in self.parts:
-            if isinstance(part, Frame):
+            if type(part) is Frame:
                 yield part
             else:
                 yield from part.expand()
@@ -123,7 +125,7 @@ def encode_sse(output: Output) -> bytes:
 
 
 def _encode_part(part: Frame | FrameRun) -> bytes:
-    if isinstance(part, Frame):
+    if type(part) is Frame:
         return EVENT_PREFIXES[part.event] + part.data + b"\n\n"
     start, end = EVENT_PREFIXES[part.event] + part.head, part.tail + b"\n\n"
     # The last value has a line end, too: what replaces it ends with a beginning too many.
@@ -226,6 +228,22 @@ class SseReader:
         """An event was read, and nothing of the next one."""
         return self.saw_event and not self._held and not self._after_return
 
+    def complete_held(self, data: bytes) -> bytes:
+        """The next bytes together with the beginning of the event that they complete, which is held no more.
+
+        `data` itself if nothing is held, or if the event goes on behind it.
+        """
+        held = self._held
+        if not held or not self.saw_event or self._after_return or not self._completes(data):
+            return data
+        whole = b"".join((held, data))
+        held.clear()
+        return whole
+
+    def _completes(self, data: bytes) -> bool:
+        """Whether the next bytes contain the end of the event that is held."""
+        return data.find(b"\n\n") >= 0 or (data.startswith(b"\n") and self._held.endswith(b"\n"))
+
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that these bytes complete."""
         # The most frequent read by far: one complete event of one line, and nothing held from before.
@@ -246,7 +264,7 @@ class SseReader:
             data = self._normalize_line_ends(data)
         held = self._held
         if held:
-            if data.find(b"\n\n") < 0 and not (data.startswith(b"\n") and held.endswith(b"\n")):
+            if not self._completes(data):
                 return self._hold(data, [])
             held += data
             data = bytes(held)

@@ -9,7 +9,6 @@ for it, and a call that skips an index waits for the call before it, as long as 
 
 from bisect import insort_right
 from functools import partial
-from itertools import pairwise
 
 import msgspec
 
@@ -17,6 +16,7 @@ from dragoman.dialects.delta_template import TextChange
 from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.openai_chat.fragments import (
     Fragment,
+    find_certain_names,
     read_arguments,
     read_fragment,
     read_thought_signature,
@@ -26,7 +26,6 @@ from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock
 from dragoman.hub.blocks import CallKind, ToolCall
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.errors import UpstreamProtocolError
-from dragoman.hub.request import Request, list_declared_tools
 from dragoman.hub.seal import Seal
 
 #: Longer arguments are not tested for completeness: their call closes with the reply.
@@ -364,17 +363,6 @@ class CallAssembler:
                 call.looks += 1
                 still_live.append(call)
         self._live = still_live
-
-
-def find_certain_names(request: Request | None) -> frozenset[str]:
-    """The declared names that are complete once they were read: no other declared name begins with them.
-
-    A server may split a name over several chunks.
-    """
-    if request is None:
-        return frozenset()
-    names = sorted({tool.name for tool in list_declared_tools(request)})
-    return frozenset(name for name, follower in pairwise((*names, "")) if not follower.startswith(name))
 
 
 def is_new_call(call: PendingChatCall, fragment: Fragment) -> bool:

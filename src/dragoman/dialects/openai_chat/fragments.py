@@ -1,10 +1,13 @@
 """Reads the fragments of tool calls, also in the forms of compatible servers."""
 
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import CallKind
 from dragoman.hub.errors import UpstreamProtocolError
+from dragoman.hub.request import Request, list_declared_tools
 from dragoman.wire.fields import encode
 
 
@@ -57,3 +60,20 @@ def object_of(value: object) -> Json:
 
 def text_of(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def find_certain_names(request: Request | None) -> frozenset[str]:
+    """The declared names that are complete once they were read: no other declared name begins with them.
+
+    A server may split a name over several chunks.
+    """
+    if request is None:
+        return frozenset()
+    return _select_certain(tuple([tool.name for tool in list_declared_tools(request)]))
+
+
+# All requests of an agent declare the same tools.
+@lru_cache(maxsize=64)
+def _select_certain(declared: tuple[str, ...]) -> frozenset[str]:
+    names = sorted(set(declared))
+    return frozenset(name for name, follower in pairwise((*names, "")) if not follower.startswith(name))
