@@ -75,24 +75,26 @@ class EventTemplate:
         if not data.startswith(self.start, start):
             return 0, []
         raws = list(map(self._take_text, self._split_lines(data, start)[self._size - 2 :: self._size]))
-        between, first, end = self.end + self.start, len(self.start), self.end
-        # Compare all. If not all fit, find the first that does not: `at` is behind `count` that fit, and of
-        # `left` not all fit.
-        at, count, left = start, 0, len(raws)
-        number = left
-        while number:
-            joined = between.join(raws[count : count + number])
-            last = at + first + len(joined)
-            if (
-                data.startswith(joined, at + first)
-                and data.startswith(self.start, at)
-                and data.startswith(end, last)
-            ):
-                at, count, left = last + len(end), count + number, left - number
+        if not raws:
+            return 0, raws
+        between, at = self.end + self.start, start + len(self.start)
+        joined = between.join(raws)
+        last = at + len(joined)
+        if data.startswith(joined, at) and data.startswith(self.end, last):
+            return last + len(self.end) - start, raws
+        # Not all fit. Find the first that does not: `at` is its text, or that of the last one before it.
+        count, left = 0, len(raws)
+        while left > 1:
+            half = left // 2
+            joined = between.join([*raws[count : count + half], b""])
+            if data.startswith(joined, at):
+                at, count, left = at + len(joined), count + half, left - half
             else:
-                left = number
-            number = left // 2
-        return at - start, raws[:count]
+                left = half
+        ending = raws[count] + self.end
+        if data.startswith(ending, at):
+            return at + len(ending) - start, raws[: count + 1]
+        return at - len(self.start) - start, raws[:count]
 
     def join_events(self, raws: list[bytes], start: bytes = b"") -> bytes:
         """The events with these texts. `start`: what stands before the texts, if it is not the template's."""

@@ -63,6 +63,14 @@ class TimedStage(HoldingStage, Protocol):
         ...
 
 
+def feed_each(stage: Stage, events: list[ReplyEvent]) -> list[ReplyEvent]:
+    """What a stage makes of several events."""
+    changed: list[ReplyEvent] = []
+    for event in events:
+        changed += (event,) if type(event) in stage.unchanged_kinds else stage.feed(event)
+    return changed
+
+
 #: A stage that handles texts may offer, as its attribute `skim`, a cheap test: `feed` returns a text
 #: unchanged if the test holds. It is valid until the next event that is no delta. A text that passes the test
 #: also passes it in pieces.
@@ -76,8 +84,9 @@ FeedRun = Callable[[DeltaRun], list[str] | None]
 
 #: What the `Sequencer` never holds while all blocks come one after another.
 _IN_ORDER: frozenset[type] = DELTAS | REPLY_KINDS
-#: The events that name a block by its number.
-INDEXED = (ArgumentsDelta, TextDelta, ReasoningDelta, SealAttached, CitationAdded, BlockClosed)
+#: The events that name a block by its number. The most frequent ones come first: `isinstance` tries them in
+#: this order.
+INDEXED = (BlockClosed, TextDelta, ArgumentsDelta, ReasoningDelta, SealAttached, CitationAdded)
 
 
 class BlockNumbers:
@@ -105,7 +114,7 @@ class BlockNumbers:
             self._next += 1
             self.has_moved |= number != event.index
             return event if number == event.index else BlockOpened(number, event.block)
-        if isinstance(event, INDEXED):
+        if type(event) not in REPLY_KINDS and isinstance(event, INDEXED):
             number = self._numbers[event.index]
             if type(event) is BlockClosed:
                 del self._numbers[event.index]

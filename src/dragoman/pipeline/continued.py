@@ -211,7 +211,7 @@ class Continuation:
 
     def _read_earlier(self, history: TranslatedHistory) -> Callable[[], Sequence[Message]]:
         """Reads the remembered messages."""
-        items = tuple(item for section in self._chain for item in section.items)
+        items = tuple(chain.from_iterable([section.items for section in self._chain]))
         members = zip(self._split.names, history.values, strict=True)
         known = [(name, value) for name, value in members if name != TOOLS]
         return partial(read_remembered, self._source, known, items)

@@ -204,8 +204,10 @@ class ItemPaths:
 
     def find_message(self, messages: Sequence[Message], index: int) -> int:
         """The position of the first message that comes from this item or a later one."""
-        positions = (at for at, message in enumerate(messages) if self.find_index(message.at) >= index)
-        return next(positions, len(messages))
+        for position, message in enumerate(messages):
+            if self.find_index(message.at) >= index:
+                return position
+        return len(messages)
 
 
 # Paths of messages come again with every request of a conversation, and with other conversations.

@@ -39,6 +39,7 @@ from dragoman.hub.stage import (
     Skim,
     Stage,
     TimedStage,
+    feed_each,
     find_handlers,
 )
 from dragoman.hub.tally import TALLY_EVENTS, Tally
@@ -317,7 +318,7 @@ class TranslatedReply:
         """Pass events through `stages` and write the result to `frames`. Updates the handlers of deltas."""
         for stage in stages:
             if len(events) != 1:
-                events = [after for each in events for after in stage.feed(each)]
+                events = feed_each(stage, events)
             elif type(events[0]) not in stage.unchanged_kinds:
                 events = stage.feed(events[0])
         self._update_handlers()

@@ -18,6 +18,7 @@ from dragoman.dialects.anthropic.names import NAME, restore_empty
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import Citation, Reasoning, ToolCall
 from dragoman.hub.builder import ReplyBuilder
+from dragoman.hub.events import count_characters
 from dragoman.hub.seal import Seal, SealedItem, is_envelope, write_envelope
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, FrameRun, Frames, join_frames
@@ -112,7 +113,7 @@ class BlockGrowth:
         block = self._block
         if self._blocks.get(self._index) is not block:
             return False
-        characters = sum(map(len, texts))
+        characters = count_characters(texts)
         block.length += characters
         if characters:
             block.start_input = ""

@@ -85,7 +85,7 @@ class AnthropicStreamWriter:
         return _HANDLERS[type(event)](self, event)
 
     def write_run(self, run: DeltaRun) -> Sequence[Frame | FrameRun]:
-        self._characters += sum(map(len, run.texts))
+        self._characters += run.characters
         return self._block.grow_by(run.texts)
 
     def count_text(self, characters: int) -> None:

@@ -20,6 +20,7 @@ from dragoman.dialects.interfaces import Json
 from dragoman.hub.blocks import Citation, Extras, ReplyBlock, ToolCall
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.errors import UpstreamProtocolError
+from dragoman.hub.events import count_characters
 from dragoman.hub.seal import Seal
 from dragoman.wire.fields import encode
 
@@ -244,7 +245,7 @@ class GrowingText:
             return False
         if not self.thinking:
             self.cited.add("".join(texts))
-        self._builder.append_run(block, texts, sum(map(len, texts)))
+        self._builder.append_run(block, texts, count_characters(texts))
         return True
 
     def _count(self, texts: list[str], characters: int) -> None:

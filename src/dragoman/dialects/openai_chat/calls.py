@@ -26,6 +26,7 @@ from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock
 from dragoman.hub.blocks import CallKind, ToolCall
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.errors import UpstreamProtocolError
+from dragoman.hub.events import count_characters
 from dragoman.hub.seal import Seal
 
 #: Longer arguments are not tested for completeness: their call closes with the reply.
@@ -155,7 +156,7 @@ class CallAssembler:
         return True
 
     def _continue_run(self, slot: tuple[int, int], call: PendingChatCall, texts: list[str]) -> bool:
-        characters = sum(map(len, texts))
+        characters = count_characters(texts)
         is_open = self._slots.get(slot) is call and self._builder.is_open(call.block)
         if not is_open or call.size + characters > WATCHED:
             return all(self._continue(slot, call, text) for text in texts)

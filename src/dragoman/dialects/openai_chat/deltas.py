@@ -17,6 +17,7 @@ from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock
 from dragoman.dialects.openai_logprobs import read_tokens
 from dragoman.hub.blocks import Reasoning, Refusal, ReplyBlock, Text
 from dragoman.hub.builder import ReplyBuilder
+from dragoman.hub.events import count_characters
 
 #: Fields of a delta that are read here; others are kept for clients of this dialect.
 DELTA_FIELDS = frozenset(
@@ -116,7 +117,7 @@ class DeltaReader:
         current = self.current
         if current.block != block:
             return False
-        characters = sum(map(len, texts))
+        characters = count_characters(texts)
         if current.kind is Text:
             self.visible += characters
         self._builder.append_run(block, texts, characters)

@@ -102,7 +102,7 @@ class ChatStreamWriter:
         written = None if self._legacy else self._frames.run(self._open[run.index], run)
         if written is None:
             return join_frames(map(self.write, run.expand()))
-        characters = sum(map(len, run.texts))
+        characters = run.characters
         self._characters += characters
         self._visible += characters if run.kind is TextDelta else 0
         return (written,)

@@ -5,6 +5,7 @@ import msgspec
 from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.errors import UpstreamProtocolError
+from dragoman.hub.events import count_characters
 
 #: An id that no item has.
 _NO_ITEM = object()
@@ -101,7 +102,7 @@ class LastText:
                 text.append(delta)
         else:
             text.pieces += deltas
-            self._builder.append_run(text.block, deltas, sum(map(len, deltas)))
+            self._builder.append_run(text.block, deltas, count_characters(deltas))
         return True
 
     def count(self, text: StreamedText, deltas: list[str], characters: int) -> None:
