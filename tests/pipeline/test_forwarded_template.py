@@ -113,6 +113,17 @@ def test_chunks_with_other_line_ends_get_the_name_of_the_client(line_end: bytes)
     assert forward(reply, [events.replace(b"\n", line_end)])[0] == expected
 
 
+def test_an_end_with_other_white_space_is_read_behind_a_chunk_of_two_choices() -> None:
+    reply = build(is_renamed=False, hides_usage=False)
+    merged = {"index": 0, "delta": {"content": "a"}, "finish_reason": None}
+    both = b"data: " + msgspec.json.encode({"choices": [merged, {**merged, "index": 1}]}) + b"\n\n"
+    ending = finish("stop").replace(b'"finish_reason":"', b'"finish_reason": "')
+    reply.feed(b"".join(START))
+    reply.feed(both + ending)
+    reply.close()
+    assert reply.tally.failure is None
+
+
 def test_thoughts_before_the_answer_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     reply = build(is_renamed=True, hides_usage=True)
     for event in THOUGHTS:

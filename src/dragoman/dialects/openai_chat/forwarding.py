@@ -54,8 +54,8 @@ class ChatForwarding(Forwarding):
             unfinished > 0
             # One line and a blank line for each chunk.
             and events.count(b"\n") == 2 * unfinished
-            # A chunk with several choices may hide one that ends.
-            and events.find(b'"finish_reason":"') < 0
+            # A chunk with several choices may hide one that ends, or a chunk with other white space.
+            and events.count(b'"finish_reason"') == unfinished
             and events.find(b'"error"') < 0
             and events.find(b"[DONE]") < 0
             and (events.find(b'"usage"') < 0 or events.count(b'"usage"') == events.count(b'"usage":null'))
