@@ -86,6 +86,30 @@ def test_every_screen_is_shown_without_barriers_in_light_and_dark(tmp_path: Path
     perform(work)
 
 
+#: Tables and pages that are wider than what shows them.
+TOO_WIDE = """[document.documentElement, ...document.querySelectorAll('.scroll:has(table)')]
+    .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.ariaLabel ?? 'page')"""
+
+
+def test_tables_are_read_on_a_telephone_without_scrolling_sideways(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with signed_in(tmp_path) as (tab, gateway, model):
+            await play(gateway, model)
+            await tab.resize(400, 800)
+            too_wide = {}
+            for name, (address, text) in SCREENS.items():
+                await show(tab, address, text)
+                await tab.until("!document.querySelector('main').innerText.includes('loading …')")
+                too_wide[name] = await tab.run(TOO_WIDE)
+            assert {name: found for name, found in too_wide.items() if found} == {}
+            await show(tab, *SCREENS["sessions"])
+            shown = await tab.run("getComputedStyle(document.querySelector('td'), '::before').content")
+            assert shown == '"last turn"'
+            assert await tab.find_barriers() == []
+
+    perform(work)
+
+
 def test_a_turn_is_shown_in_four_panes(tmp_path: Path) -> None:
     async def work() -> None:
         async with signed_in(tmp_path) as (tab, gateway, model):

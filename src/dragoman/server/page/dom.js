@@ -103,7 +103,8 @@ export function table(label, columns, rows, empty = "nothing yet") {
 export function tableRow(columns, { cells, href, kind }) {
   return h("tr", { class: kind }, cells.map((cell, position) => {
     const content = position === 0 && href ? h("a", { href, class: "row" }, cell) : cell;
-    return h("td", { class: columns[position][1] }, content ?? "");
+    const [name, kind] = columns[position];
+    return h("td", { class: kind, "data-name": name }, content ?? "");
   }));
 }
 
