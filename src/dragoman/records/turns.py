@@ -137,6 +137,10 @@ def _mask(message: str) -> str:
 
 def _mask_values(headers: dict[str, str], secrets: Sequence[bytes]) -> dict[str, str]:
     """Headers of a provider's reply without the client's credential, which the provider may quote."""
+    # One search for all of them: mostly there is nothing to mask.
+    text = "\n".join(headers.values()).encode("utf-8", "replace")
+    if redact_content(text, secrets) == text:
+        return headers
     return {
         name: redact_content(value.encode("utf-8", "replace"), secrets).decode("utf-8", "replace")
         for name, value in headers.items()
