@@ -68,7 +68,7 @@ EVENTS = st.lists(st.one_of(*[TEXTS.map(lambda text: chunk({"content": text}))] 
 def closed() -> Iterator[None]:
     """Every event takes the ordinary way."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ExpressPath, "learn", lambda *_: None)
+        patch.setattr(ExpressPath, "learn", lambda *_, **__: None)
         yield
 
 
@@ -94,6 +94,19 @@ def test_citations_of_gemini_keep_their_places() -> None:
     stream.append(gemini.chunk({"text": ""}, finishReason="STOP", groundingMetadata=grounding))
     sent = b"".join(map(translator.feed, stream)) + translator.close()
     assert b'"start_index":0,"end_index":%d' % len("".join(texts)) in sent
+
+
+@pytest.mark.parametrize("text", ["text", "text_delta", "a"])
+def test_a_text_that_a_stage_has_extended_is_not_learned(text: str) -> None:
+    """A held line break stands before the text, so that the text may occur as a name in the output alone."""
+    citation = {"type": "url_citation", "url_citation": {"url": "https://a", "title": "t"}}
+    stream = [chunk({"role": "assistant", "content": ""}), chunk({"content": "\n"})]
+    stream += [chunk({"annotations": [citation]}), chunk({"content": text}), chunk({"content": "a"})]
+    stream += [finish("stop"), DONE]
+    governance = Governance(harvest="auto")
+    with closed():
+        expected = translate("anthropic", governance, stream)
+    assert translate("anthropic", governance, stream) == expected
 
 
 @pytest.mark.parametrize("client", DIALECTS)

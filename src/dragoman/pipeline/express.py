@@ -92,11 +92,19 @@ class ExpressPath:
             return self._writer.write(self._kind(self._index, text))
         return RawEvents(self._head + _encode(text) + self._tail)
 
-    def learn(self, data: bytes, event: ReplyEvent | DeltaRun, output: FrameRuns, skim: Skim | None) -> None:
+    def learn(
+        self,
+        data: bytes,
+        event: ReplyEvent | DeltaRun,
+        output: FrameRuns,
+        skim: Skim | None,
+        *,
+        is_unchanged: bool,
+    ) -> None:
         """Learn from a read that took the ordinary way and was one event.
 
         Called only if no stage handles events of this kind, or one with the test `skim`: what does not pass
-        it leaves the path.
+        it leaves the path. `is_unchanged`: no stage has changed this event, so that the output has its text.
         """
         if self._count_read is None or not isinstance(event, TextDelta | ReasoningDelta):
             return
@@ -107,7 +115,7 @@ class ExpressPath:
         writer, is_text = self._writer, kind is TextDelta
         count: Callable[[int], None] | None = getattr(writer, "count_text", None) if is_text else None
         if template is not self._learned or event.index != self._index or count != self._count_written:
-            if template.read_event(data) != event.text:
+            if not is_unchanged or template.read_event(data) != event.text:
                 return
             if count is not None:
                 encoded, value = encode_sse(output), _encode(event.text)

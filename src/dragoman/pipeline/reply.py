@@ -134,7 +134,6 @@ class ReplyRounds(Protocol):
 #: What the events of one read become. It grows while they pass.
 Parts = list[Frame | FrameRun]
 
-
 #: A run of so many texts passes a stage one by one if the stage cannot take it as a whole.
 SHORT_RUN = 4
 
@@ -162,6 +161,8 @@ class TranslatedReply:
         self.is_round_over = False
         self.tally = Tally()
         self._unchanged_kinds: tuple[frozenset[type], ...] = ()
+        #: The last event that no stage had to handle.
+        self._unchanged: ReplyEvent | None = None
         self._set_stages()
 
     @property
@@ -173,13 +174,12 @@ class TranslatedReply:
             return translated
         if self.is_ended:
             return []
-        events = self._reader.feed_runs(data)
-        output = self._run(events)
+        output = self._run(events := self._reader.feed_runs(data))
         if len(events) == 1 and not self.is_ended:
             kind = type(events[0])
             skim = self._skim if kind is TextDelta else None
             if skim or not self._handlers.get(kind, True):
-                self._express.learn(data, events[0], output, skim)
+                self._express.learn(data, events[0], output, skim, is_unchanged=self._unchanged is events[0])
         return output
 
     def feed_frames(self, frames: Iterable[Frame]) -> Output:
@@ -191,11 +191,10 @@ class TranslatedReply:
     def fail(self, failure: ReplyFailed) -> Output:
         if self.is_ended:
             return []
-        if failure.ending == "truncated":
-            # The connection is lost. A reply whose end marker has come is complete.
-            events = self._reader.close()
-            if events and type(events[-1]) is ReplyFinished:
-                return self._run([*events])
+        # A reply whose end marker has come is complete, although its connection is lost.
+        is_lost = failure.ending == "truncated"
+        if is_lost and (events := self._reader.close()) and type(events[-1]) is ReplyFinished:
+            return self._run([*events])
         return self._run([failure])
 
     def next_round(self) -> None:
@@ -245,6 +244,7 @@ class TranslatedReply:
                 else:
                     self._checker.check(event)
                     frames += self._writer.write(event)
+                    self._unchanged = event
                     continue
                 if self.is_ended:
                     break
