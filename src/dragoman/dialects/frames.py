@@ -29,6 +29,8 @@ TOO_DEEP = Failure(kind="server", status=502, message="the upstream's reply is n
 
 #: How often one read is searched for events that fit the template. Those behind are read frame by frame.
 MOST_SEARCHES = 32
+#: Bytes of a read with so few events that they are read together, unless one of them may fit the template.
+FEW_EVENTS = 1024
 
 
 class FrameReader(ABC):
@@ -117,6 +119,8 @@ class FrameReader(ABC):
         # Most events fit the learned template and need no frames. The others are read one by one, so that
         # events behind them can fit again.
         sse, template, size = self._sse, self._template, len(data)
+        if size <= FEW_EVENTS and data.find(template.event.start) < 0:
+            return self._read_frames(sse.feed(data), may_fit=False)
         start, left = 0, MOST_SEARCHES if size <= LIMIT else 0
         while start < size and left:
             left -= 1
@@ -129,10 +133,11 @@ class FrameReader(ABC):
                     break
                 self._read_frames(sse.feed(data[start : start + taken]), may_fit=is_alike)
                 if self.builder.is_ended:
-                    return
+                    return None
             start += taken
         if start < size:
             self._read_frames(sse.feed(data[start:]))
+        return None
 
     def _read_frames(self, frames: Sequence[Frame], *, may_fit: bool = True) -> None:
         """Read frames. `may_fit`: the learned template may fit the first of them."""
