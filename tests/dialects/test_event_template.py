@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.event_template import EventTemplate, are_texts, read_texts
+from dragoman.dialects.event_template import MOST_BYTES, EventTemplate, are_texts, read_texts
 
 RAWS = st.lists(
     st.sampled_from(
@@ -57,3 +57,18 @@ def test_the_events_up_to_the_first_that_does_not_fit_are_cut(
     while data.startswith(b"".join(events[: fitting + 1]), len(before)) and fitting < 12:
         fitting += 1
     assert len(raws) >= fitting
+
+
+def test_a_long_run_is_cut_in_parts_of_bounded_size() -> None:
+    # Otherwise each of many short runs in one read would cut all that follows it.
+    template = EventTemplate(b'{"a":"', b'"}')
+    event = b'data: {"a":"x"}\n\n'
+    data = event * 20_000
+    at, sizes = 0, []
+    while at < len(data):
+        size, raws = template.cut_events(data, at)
+        assert size == len(raws) * len(event) > 0
+        sizes.append(size)
+        at += size
+    assert at == len(data)
+    assert max(sizes) <= MOST_BYTES + len(event)
