@@ -36,6 +36,7 @@ _CUTS = re.compile(
 )
 
 _MARK = b',"cache_control"'
+_ROLE = b'"role"'
 
 #: What identifies a chain, the requests that continue one another: session, sub-agent, part with its target.
 ChainKey = tuple[str, str, str]
@@ -48,7 +49,7 @@ class Segment:
     other sessions may use it, too, so it is a block of its own.
     """
 
-    __slots__ = ("content", "is_list", "is_shared", "key", "parts", "raw", "ref")
+    __slots__ = ("_has_role", "content", "is_list", "is_shared", "key", "parts", "raw", "ref")
 
     def __init__(
         self, raw: bytes, content: bytes = b"", parts: Sequence["Segment"] = (), *, is_shared: bool = False
@@ -60,6 +61,14 @@ class Segment:
         self.is_shared = is_shared
         self.ref: BlockRef | None = None
         self.key = b""
+        self._has_role: bool | None = None
+
+    @property
+    def has_role(self) -> bool:
+        """Whether a message may be in it. Searched once: many requests end with the same long segment."""
+        if self._has_role is None:
+            self._has_role = _ROLE in self.raw
+        return self._has_role
 
     def cut(self, length: int) -> "Segment | None":
         """The beginning of a segment that is in the file; None if it is not, or if it is a list."""
@@ -86,9 +95,9 @@ class KnownParts(NamedTuple):
 
     def is_grown(self, new: bytes) -> bool:
         """Whether `new`, what is between head and tail, is the end of the conversation; false if unsure."""
-        if not self.is_whole or self.is_first or b'"role"' not in new:
+        if not self.is_whole or self.is_first or _ROLE not in new:
             return False
-        return not any(b'"role"' in segment.raw for segment in self.tail)
+        return not any(segment.has_role for segment in self.tail)
 
 
 class _LastRequest:
