@@ -17,7 +17,7 @@ from dragoman import translate_request
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import Governance
 from dragoman.hub.errors import DragomanError
-from dragoman.pipeline import reuse
+from dragoman.pipeline import body_parts
 from dragoman.pipeline.remembered import OwnHistories, RememberedHistories
 from tests.pipeline.session_bodies import vary_items
 from tests.pipeline.session_targets import choose_facts, choose_governance
@@ -121,7 +121,7 @@ def compare_conversation(seed: int, counts: Counter[str]) -> None:
     conversation = Conversation(seed)
     own = OwnHistories(RememberedHistories(1_000_000), "caller")
     place = (conversation.source, conversation.target)
-    with patch.object(reuse, "MIN_BODY", 0):
+    with patch.object(body_parts, "MIN_BODY", 0):
         for number, body in enumerate(conversation.list_bodies()):
             settings = (conversation.facts, conversation.governance)
             difference = compare_request(counts, body, *place, own, *settings)

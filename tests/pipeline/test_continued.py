@@ -14,7 +14,7 @@ from dragoman.config.provider import Provider
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.forwarding import split_members
 from dragoman.hub.errors import LossRefused
-from dragoman.pipeline import reuse
+from dragoman.pipeline import body_parts
 from dragoman.pipeline.history import MOST_SECTIONS, TranslatedHistory
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.remembered import HistoryKey, OwnHistories, RememberedHistories
@@ -58,7 +58,7 @@ def test_generated_sessions_are_continued() -> None:
 def test_a_recorded_session_is_translated_as_if_nothing_was_remembered(
     source: str, body: dict[str, Any], cuts: list[int], target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reuse, "MIN_BODY", 0)
+    monkeypatch.setattr(body_parts, "MIN_BODY", 0)
     own = OwnHistories(RememberedHistories(LIMIT), "caller")
     member = HISTORY[source]
     for cut in (*cuts, len(body[member])):

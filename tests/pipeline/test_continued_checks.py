@@ -14,7 +14,7 @@ from dragoman.dialects.forwarding import split_members
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import read_governance
 from dragoman.hub.errors import ClientProtocolError
-from dragoman.pipeline import reuse
+from dragoman.pipeline import body_parts
 from dragoman.pipeline.history import ReadHistory, find_section
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.remembered import HistoryKey, OwnHistories, RememberedHistories
@@ -263,9 +263,9 @@ class Watched(RememberedHistories):
 
     latest: ReadHistory
 
-    def keep(self, key: HistoryKey, history: ReadHistory, mark: Hashable = None) -> None:
+    def keep(self, key: HistoryKey, history: ReadHistory, marks: tuple[Hashable, ...] = ()) -> None:
         self.latest = history
-        super().keep(key, history, mark)
+        super().keep(key, history, marks)
 
 
 def split(body: bytes) -> SplitBody:
@@ -380,5 +380,5 @@ def test_requests_with_other_values_in_their_url_continue_the_conversation() -> 
 def test_short_bodies_are_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
     own = OwnHistories(RememberedHistories(LIMIT), "caller")
     bodies = grow(4)
-    monkeypatch.setattr(reuse, "MIN_BODY", len(bodies[2]))
+    monkeypatch.setattr(body_parts, "MIN_BODY", len(bodies[2]))
     assert [send(body, own).is_continued for body in bodies] == [False, False, False, True]

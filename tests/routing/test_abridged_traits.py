@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.agents.instructions import Instructions
 from dragoman.config.provider import Provider
-from dragoman.pipeline import reuse
+from dragoman.pipeline import body_parts
 from dragoman.pipeline.history import ConversationMemo
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.remembered import OwnHistories, RememberedHistories
@@ -145,7 +145,7 @@ def test_a_recorded_session_has_the_traits_of_its_whole_requests(
     agent: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reuse, "MIN_BODY", 0)
+    monkeypatch.setattr(body_parts, "MIN_BODY", 0)
     comparison = Comparison(source, agent)
     member = HISTORY[source]
     for cut in (*cuts, len(body[member])):
@@ -258,9 +258,9 @@ def test_what_is_kept_for_rules_is_forgotten_with_its_conversation() -> None:
         comparison._own = OwnHistories(remembered, caller)
         for count in range(1, 4):
             comparison.add(encode(talk(count)), "anthropic")
-    assert len(remembered) == len(remembered._latest) == len(remembered._marks) == 3
+    assert len(remembered) == len(remembered._latest) == len(remembered._marks) / 2 == 3
     remembered.resize(remembered.bytes - 1, checks=False)
-    assert len(remembered) == len(remembered._latest) == len(remembered._marks) == 2
+    assert len(remembered) == len(remembered._latest) == len(remembered._marks) / 2 == 2
     remembered.resize(0, checks=False)
     assert (len(remembered), remembered.bytes) == (0, 0)
     assert (remembered._latest, remembered._marks) == ({}, {})

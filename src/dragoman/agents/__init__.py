@@ -13,11 +13,18 @@ agent is started is not known here: see `cli.agents`.
 """
 
 from dragoman.agents.identity import AGENTS, ClientIdentity, identify_client
-from dragoman.agents.request_classes import REQUEST_CLASSES, ClassifiedBody, RequestClass, classify
+from dragoman.agents.request_classes import (
+    REQUEST_CLASSES,
+    ClassifiedBody,
+    ClassSign,
+    RequestClass,
+    classify,
+)
 
 __all__ = [
     "AGENTS",
     "REQUEST_CLASSES",
+    "ClassSign",
     "ClassifiedBody",
     "ClientIdentity",
     "RequestClass",

@@ -26,6 +26,9 @@ _PROJECT = re.compile(
 #: Every beginning of the pattern has one of these: the word `directory` after one of two others, or a tag.
 #: The numbers are characters before the hint, and characters of the pattern in all.
 _PROJECT_HINTS = ("irector", "<cwd>")
+#: Texts of which one is in each body whose instructions name a project, or a model.
+PROJECT_TEXTS = _PROJECT_HINTS
+MODEL_TAG_TEXTS = ("CCR-SUBAGENT-MODEL", "DRAGOMAN-MODEL")
 _BEFORE_DIRECTORY = ("orking", "orkspace")
 _BEFORE_HINT = 50
 _AROUND_HINT = 600

@@ -5,7 +5,7 @@ names. The first row that fits wins, so a row with a narrow sign stands above on
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import msgspec
@@ -54,6 +54,12 @@ class ClassSign(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     #: A property of the JSON schema that the answer must match.
     output_property: str = ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Texts of which one is in each body with the sign, outside the settings; empty if there are none."""
+        text = self.prompt or self.beginning
+        return (text,) if text else self.instructions
 
 
 SIGNS: tuple[ClassSign, ...] = (
@@ -156,17 +162,22 @@ class ClassifiedBody(msgspec.Struct, frozen=True):
 
 
 def classify(
-    identity: ClientIdentity, headers: Mapping[str, str], model: str, body: ClassifiedBody | None
+    identity: ClientIdentity,
+    headers: Mapping[str, str],
+    model: str,
+    may_match: Callable[[ClassSign], bool],
+    read_body: Callable[[], ClassifiedBody | None],
 ) -> RequestClass:
     """The class of a request.
 
-    `body` is None if the body cannot be read: then only signs by header and model name can match.
+    `may_match` tells whether the body may have a sign, so that it is read only then. `read_body` returns None
+    if the body cannot be read: then only signs by header and model name can match.
     """
     for sign, needs_body in _SIGNS_OF_AGENT.get(identity.agent, ()):
         if sign.value is not None and not sign.value.search(headers.get(sign.header, "")):
             continue
         if sign.model is not None and not sign.model.search(model):
             continue
-        if not needs_body or (body is not None and body.matches(sign)):
+        if not needs_body or (may_match(sign) and (body := read_body()) is not None and body.matches(sign)):
             return sign.name
     return "turn"

@@ -6,7 +6,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 
@@ -35,6 +35,10 @@ class RequestPeek(msgspec.Struct, frozen=True):
     #: The client's stream must not contain the usage, although the upstream is asked for it.
     hides_usage: bool = False
 
+
+#: Content that rules and estimates ask about. `uncounted`: media and tools that a message declares, whose
+#: tokens no length of a text bounds.
+ContentName = Literal["images", "web_search", "uncounted"]
 
 #: The members of a request's body, not decoded.
 Members = Mapping[str, msgspec.Raw]
@@ -95,6 +99,11 @@ class Forwarding:
     content_marks: ClassVar[Mapping[str, bytes]] = {}
     #: Events that are deltas by their name alone, one or more of them. They go to the client unchanged.
     deltas: ClassVar[re.Pattern[bytes] | None] = None
+    #: Words of which one is in every body with such content (`pipeline.body_search`). Content without an
+    #: entry may be in any body.
+    content_words: ClassVar[Mapping[ContentName, tuple[bytes, ...]]] = {}
+    #: Tools may have other names than those in the body.
+    renames_tools = False
     #: Whether `find_template` finds templates.
     has_templates = False
 

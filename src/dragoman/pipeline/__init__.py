@@ -52,7 +52,9 @@ Modules
 - `governance`, `rounds`: the request under governance, and the rounds of a governed reply.
 - `reuse`, `remembered`, `continued`, `front`, `history`: translated history of earlier requests.
 - `beginning`: the first requests of a conversation, which share the front of another one.
-- `split_body`: a body cut without decoding it, and the body that continues a known one.
+- `split_body`: a body cut without decoding it, and the body that continues a known one. `body_parts` has
+  both for one request. `body_search` and `token_bound`: which words, and how many tokens, a body that is not
+  read may contain.
 - `reading`, `kept_texts`: the new messages of such a request, and what rules need of the others.
 - `target_provider`: the interface of a provider. `search`: requests for a web search alone.
 - `unread`: requests within one dialect whose conversation is not read.

@@ -107,6 +107,13 @@ class ConversationMemo:
         #: The messages with instructions, and what was found in these.
         self.instructions: tuple[tuple[Message, ...], Instructions] | None = None
 
+    def copy_front(self) -> "ConversationMemo":
+        """What another conversation with the same front needs too."""
+        copied = ConversationMemo()
+        copied.samples.update(self.samples)
+        copied.wants_web_search = self.wants_web_search
+        return copied
+
 
 Section = TypeVar("Section", bound=ReadSection)
 

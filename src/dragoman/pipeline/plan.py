@@ -25,11 +25,12 @@ from dragoman.hub.ids import IdSource, digest
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request, find_first_text
 from dragoman.pipeline.bodies import read_object, remove_from_instructions
+from dragoman.pipeline.body_parts import BodyParts
 from dragoman.pipeline.governance import find_governed_target, govern_request
 from dragoman.pipeline.reading import AbridgedRequest
 from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.remembered import OwnHistories
-from dragoman.pipeline.reuse import BodyParts, HistoryReuse, list_losses
+from dragoman.pipeline.reuse import HistoryReuse, list_losses
 from dragoman.pipeline.rounds import ReplySteps, RequestTools
 from dragoman.pipeline.search import refuse_lost_search
 from dragoman.pipeline.target_provider import TargetProvider
@@ -258,8 +259,7 @@ class RequestPlan:
     ) -> HistoryReuse | None:
         """The reuse of translated history. Without it, what rules need of the next request is noted."""
         if not can_reuse:
-            if self.parts.conversation is not None:
-                self.parts.conversation.learn(self._request)
+            self.parts.learn(self.histories, self._request)
             return None
         conversation = self.parts.open_conversation(self.histories)
         return conversation.find_reuse(governance, provider.build_profile(model)) if conversation else None

@@ -19,6 +19,7 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import Message, Request, find_block_kinds, has_image
 from dragoman.pipeline.front import OVERHEAD
 from dragoman.pipeline.history import (
+    OPEN_MARKED_TURNS,
     ConversationMemo,
     ItemPaths,
     ReadHistory,
@@ -27,7 +28,7 @@ from dragoman.pipeline.history import (
     list_answers,
 )
 from dragoman.pipeline.kept_texts import KeptTexts, measure_texts
-from dragoman.pipeline.split_body import KnownBody, SplitBody, know_body
+from dragoman.pipeline.split_body import KnownBody, SplitBody, UnreadText, know_body
 from dragoman.tokens.request import (
     SMALL_PROMPT,
     SYSTEM_ROLES,
@@ -46,6 +47,12 @@ FIRST_BYTES = 64
 SEPARATE_ENDS = 3
 #: System prompts are in memory as messages, and once more in what rules find in them.
 SYSTEM_FACTOR = 2
+
+
+#: Bytes of the items that have a cache mark. Agents move their marks with each request.
+CACHE_MARK = b'"cache_'
+#: Before the first item of a conversation.
+NO_SECTION = ReadSection(before=None, items=(), count=0, sample=PromptSample(), kept=None, size=0)
 
 
 class RequestSource(msgspec.Struct, frozen=True):
@@ -67,8 +74,8 @@ class ContinuedReading(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     system: tuple[Message, ...]
     messages: tuple[Message, ...]
     losses: Losses
-    #: The token samples of the conversation before each answer, and of all of it, by the number of these
-    #: messages; empty until rules ask for tokens.
+    #: The token samples of the conversation before each of the last answers, and of all of it, by the number
+    #: of these messages; empty until rules ask for tokens.
     samples: dict[int, PromptSample]
 
     def sample(self) -> PromptSample:
@@ -76,7 +83,7 @@ class ContinuedReading(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         samples = self.samples
         if not samples:
             total, first = self.section.sample, 0
-            for end in (*list_answers(self.messages), len(self.messages)):
+            for end in (*list_answers(self.messages)[-OPEN_MARKED_TURNS:], len(self.messages)):
                 total += sample_messages(self.messages[first:end], total.length)
                 samples[end] = total
                 first = end
@@ -221,6 +228,28 @@ def abridge_request(
     return AbridgedRequest(history=history, reading=reading, kept=section.kept, kinds=kinds)
 
 
+def abridge_beginning(other: ReadHistory, split: SplitBody, source: RequestSource) -> AbridgedRequest | None:
+    """Read a request that begins a conversation; None if it must be read as a whole.
+
+    `other` is a conversation of the same caller. Its tools are not read again.
+    """
+    if other.values != split.values or other.end.kept is None:
+        return None
+    memo, nothing = other.memo.copy_front(), msgspec.structs.replace(NO_SECTION, kept=KeptTexts())
+    begun = msgspec.structs.replace(other, leading=(), end=nothing, memo=memo, body=None, system_size=0)
+    abridged = abridge_request(begun, split, source, None)
+    if abridged is None:
+        return None
+    reading = abridged.reading
+    count = count_leading_messages(reading.messages)
+    leading, messages = reading.messages[:count], reading.messages[count:]
+    return msgspec.structs.replace(
+        abridged,
+        history=msgspec.structs.replace(begun, leading=leading),
+        reading=msgspec.structs.replace(reading, system=(*reading.system, *leading), messages=messages),
+    )
+
+
 def begin_reading(
     body: bytes, members: Members, split: SplitBody, source: RequestSource, request: Request
 ) -> ReadHistory | None:
@@ -248,6 +277,33 @@ def begin_reading(
         body=know_body(body, members, split, fields, section.count, system),
         system_size=SYSTEM_FACTOR * measure_texts((*system, *leading)),
     )
+
+
+def begin_unread(
+    body: bytes, members: Members, split: SplitBody, source: RequestSource, lasting: tuple[bytes, ...]
+) -> ReadHistory | None:
+    """What to remember of a body that was searched and not read; None if that is nothing.
+
+    `lasting`: its first items (`list_lasting`).
+    """
+    known = know_body(body, members, split, dialect_named(source.dialect).history, 0, ())
+    if known is None:
+        return None
+    return ReadHistory(
+        values=split.values,
+        tools=(),
+        has_deferred_tools=False,
+        leading=(),
+        end=NO_SECTION,
+        memo=ConversationMemo(),
+        body=known.add_items(lasting, UnreadText()),
+    )
+
+
+def list_lasting(items: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """The first of these items, which the next request probably repeats: all before a cache mark."""
+    marked = (at for at, item in enumerate(items) if item.rfind(CACHE_MARK) >= 0)
+    return items[: next(marked, len(items))]
 
 
 def extend_reading(
@@ -306,7 +362,8 @@ def _close_section(
     own_items = items[before.count if before else 0 :]
     size = sum(map(len, own_items)) + OVERHEAD * (1 + len(own_items))
     return ReadSection(
-        before=before,
+        # Nothing can be read behind an empty section but the whole conversation.
+        before=before if before is not None and before.count else None,
         items=own_items,
         count=len(items),
         sample=sample,

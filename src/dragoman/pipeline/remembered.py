@@ -39,7 +39,7 @@ class _Entry(msgspec.Struct, frozen=True, eq=False):
 
     history: ReadHistory
     size: int
-    mark: Hashable
+    marks: tuple[Hashable, ...]
     #: Its key for any target, and that for any conversation.
     any_target: HistoryKey
     any_conversation: HistoryKey
@@ -68,7 +68,7 @@ class RememberedHistories:
         self._latest: dict[Hashable, HistoryKey] = {}
         #: The keys of the conversations whose body is known, by what finds it.
         self._marks: dict[Hashable, HistoryKey] = {}
-        #: The last key of the translated conversations with the same front, by what finds the front.
+        #: The last key of the conversations with the same target and front, by what finds the front.
         self._fronts: dict[Hashable, HistoryKey] = {}
         #: Where the conversation began in the last body of a caller with the same first bytes.
         self._places: dict[Hashable, int] = {}
@@ -92,11 +92,13 @@ class RememberedHistories:
         key = self._marks.get(mark)
         return self.find(key) if key else None
 
-    def find_front(self, key: HistoryKey) -> TranslatedHistory | None:
-        """The last conversation of the same caller and target whose members have the lengths of these."""
+    def find_front(self, key: HistoryKey) -> ReadHistory | None:
+        """The last conversation of the same caller and target whose members have the lengths of these.
+
+        It was translated, or at least read.
+        """
         last = self._fronts.get(_remove_item(key))
-        found = self.find(last) if last else None
-        return found if isinstance(found, TranslatedHistory) else None
+        return self.find(last) if last else None
 
     def find_place(self, body: bytes, beginning: bytes, first: Hashable) -> int:
         """Where the conversation begins in a body: behind the last `beginning` in it; -1 if there is none.
@@ -113,26 +115,26 @@ class RememberedHistories:
         self._places[first] = place = body.rfind(beginning)
         return place
 
-    def keep(self, key: HistoryKey, history: ReadHistory, mark: Hashable = None) -> None:
+    def keep(self, key: HistoryKey, history: ReadHistory, marks: tuple[Hashable, ...] = ()) -> None:
         """Remember the latest state of a conversation, and forget others if there are too many bytes.
 
-        `mark` finds the history by `find_marked`, if its body is known.
+        `marks` find the history by `find_marked`, if its body is known.
         """
         size = history.size + len(key.first_item)
         entry = self._entries.get(key)
         if entry is None:
-            entry = _Entry(history, size, mark, _replace_target(key), _remove_item(key))
+            entry = _Entry(history, size, marks, _replace_target(key), _remove_item(key))
         else:
             self._forget(key)
-            entry = _Entry(history, size, mark, entry.any_target, entry.any_conversation)
+            entry = _Entry(history, size, marks, entry.any_target, entry.any_conversation)
         self.bytes += size
         self._entries[key] = entry
         self._add_tools(history)
         if history.body is not None:
-            self._marks[mark] = key
+            self._marks.update(dict.fromkeys(marks, key))
         if history.end.kept is not None:
             self._latest[entry.any_target] = key
-        if isinstance(history, TranslatedHistory):
+        if isinstance(history, TranslatedHistory) or history.end.kept is not None:
             self._fronts[entry.any_conversation] = key
         if size > self.limit:
             self._forget(key)
@@ -173,7 +175,7 @@ class RememberedHistories:
         self._remove_tools(entry.history)
         for index, name in (
             (self._latest, entry.any_target),
-            (self._marks, entry.mark),
+            *((self._marks, mark) for mark in entry.marks),
             (self._fronts, entry.any_conversation),
         ):
             if index.get(name) == key:

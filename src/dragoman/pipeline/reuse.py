@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.dialects.forwarding import Members, split_members
+from dragoman.dialects.forwarding import Members
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit.front import FittedFront
 from dragoman.governance.interventions import Report
@@ -15,33 +15,36 @@ from dragoman.hub.blocks import ToolDeclarations
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Message, Request, find_block_kinds
 from dragoman.pipeline.beginning import begin_history, begin_with_front, fit_coverable_front
-from dragoman.pipeline.bodies import MAX_BODY, read_object
+from dragoman.pipeline.bodies import read_object
+from dragoman.pipeline.body_search import BodySearch
 from dragoman.pipeline.continued import ContinuedTranslation, continue_history, find_tools_form
 from dragoman.pipeline.governance import GovernedTarget, find_governed_target, govern_request
 from dragoman.pipeline.history import ReadHistory, TranslatedHistory
 from dragoman.pipeline.reading import (
     AbridgedRequest,
     RequestSource,
+    abridge_beginning,
     abridge_request,
     begin_reading,
+    begin_unread,
     extend_reading,
 )
 from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.remembered import (
-    MIN_BODY,
     HistoryKey,
     OwnHistories,
 )
 from dragoman.pipeline.rounds import ReplySteps
-from dragoman.pipeline.split_body import KnownBody, SplitBody, know_body, split_body
+from dragoman.pipeline.split_body import KnownBody, SplitBody, UnreadText, know_body
 from dragoman.pipeline.target_provider import TargetProvider
 from dragoman.pipeline.target_request import TargetRequest
+from dragoman.pipeline.token_bound import NewItems
 from dragoman.providers.profile import Profile
-from dragoman.tokens.request import PromptSample, count_leading_messages, sample_parts, sample_request
+from dragoman.tokens.request import PromptSample, count_leading_messages
 from dragoman.tokens.tokenizers import ToolsForm
 
 if TYPE_CHECKING:
-    from dragoman.pipeline.plan import RequestMetadata, RequestPlan
+    from dragoman.pipeline.plan import RequestPlan
 
 
 #: So many bytes at the beginning of a body, and of its conversation, find the body that it continues,
@@ -132,17 +135,17 @@ class HistoryReuse:
                 target,
                 refit,
                 asked.abridged,
-                with_texts=asked.is_asked,
+                with_texts=asked.keeps_texts,
                 is_recognised=asked.is_recognised_by(history),
             )
             if continued is not None:
                 return continued
         other = self._remembered.find_front(self._key)
-        if other is None:
+        if not isinstance(other, TranslatedHistory):
             return None
         self._is_begun = True
         begin = partial(begin_with_front, other, asked.split, asked.source, target, refit)
-        return begin(plan.known_request, with_texts=asked.is_asked)
+        return begin(plan.known_request, with_texts=asked.keeps_texts)
 
     def _know_next(self, history: TranslatedHistory | None) -> TranslatedHistory | None:
         """What to remember of a request that `_continue` has translated."""
@@ -164,7 +167,7 @@ class HistoryReuse:
             return
         asked, target = self._conversation, self._target
         begin = partial(begin_history, asked.split, asked.source, target, request, fitted, front)
-        begun = begin(losses, with_texts=asked.is_asked)
+        begun = begin(losses, with_texts=asked.keeps_texts)
         if begun is not None:
             asked.keep_whole_samples(begun, request)
             self._learned = asked.know(begun)
@@ -172,7 +175,7 @@ class HistoryReuse:
     def keep(self) -> None:
         """Remember it. Called on the event loop."""
         if self._learned is not None:
-            self._remembered.keep(self._key, self._learned, self._conversation.mark)
+            self._conversation.remember(self._key, self._learned)
 
 
 def fit_whole(source: RequestSource, body: bytes, target: GovernedTarget) -> Request:
@@ -195,8 +198,10 @@ class OpenConversation:
         members: Members,
         split: SplitBody,
         source: RequestSource,
-        mark: Hashable,
+        marks: tuple[Hashable, ...],
         known: ReadHistory | None,
+        search: BodySearch,
+        new: NewItems,
         *,
         is_same: bool,
     ) -> None:
@@ -206,11 +211,13 @@ class OpenConversation:
         self._members = members
         self.split = split
         self.source = source
-        #: Finds the known body of the conversation.
-        self.mark = mark
+        #: These find the known body of the conversation.
+        self.marks = marks
         #: The history whose known body this one continues. `is_same`: with the same other members.
         self._known = known
         self._is_same = is_same
+        self._search = search
+        self._new = new
         #: What rules have read of the request; None if they did not ask for the body.
         self.abridged: AbridgedRequest | None = None
         #: Rules have asked for the body.
@@ -227,7 +234,15 @@ class OpenConversation:
             history = history or self.remembered.find_latest(self.build_key(None))
             if history is not None:
                 self.abridged = abridge_request(history, self.split, self.source, self._find_body(history))
+            other = self.remembered.find_front(self.build_key(())) if self.abridged is None else None
+            if other is not None:
+                self.abridged = abridge_beginning(other, self.split, self.source)
         return self.abridged
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether rules have read or searched the body, so that they will ask for the next one too."""
+        return self.is_asked or self._search.is_used
 
     def find_reuse(self, governance: Governance | None, profile: Profile) -> HistoryReuse:
         """Prepare the reuse for a target. The arguments are those of `find_governed_target`."""
@@ -246,12 +261,36 @@ class OpenConversation:
             self._learned = begin_reading(self._body, self._members, self.split, self.source, request)
             if self._learned is not None:
                 self.keep_whole_samples(self._learned, request)
+        elif not self.is_asked:
+            self._learned = self._learn_unread()
+
+    def _learn_unread(self) -> ReadHistory | None:
+        """What to remember of a body that rules have searched and not read."""
+        known = self._known or self.remembered.find(self.build_key(()))
+        if known is not None and (body := self._find_body(known)) is not None:
+            new = self._new
+            unread = UnreadText() if known.end.kept is None else new.lasting_text
+            return msgspec.structs.replace(known, body=body.add_items(new.lasting, unread))
+        if known is not None and known.end.kept is not None:
+            return None
+        return begin_unread(self._body, self._members, self.split, self.source, self._new.lasting)
 
     def keep(self) -> None:
         """Remember it. Called on the event loop."""
         if self._learned is not None:
-            self.remembered.keep(self.build_key(()), self._learned, self.mark)
+            self.remember(self.build_key(()), self._learned)
             self._learned = None
+
+    def remember(self, key: HistoryKey, history: ReadHistory) -> None:
+        """Remember a history of this request, and the words that its body does not contain."""
+        if history.body is not None:
+            absent = self._search.absent
+            if self._known is not None and self._known.body is not None and not self._is_same:
+                # The known ending may be that of the last body, and not of this one.
+                absent &= self._known.body.absent
+            body = msgspec.structs.replace(history.body, absent=absent)
+            history = msgspec.structs.replace(history, body=body)
+        self.remembered.keep(key, history, self.marks)
 
     def build_key(self, target: Hashable) -> HistoryKey:
         """The key for a target, or for any target (None)."""
@@ -303,78 +342,6 @@ class OpenConversation:
         """
         is_known = history is self._known and self._is_same
         return history.body if is_known and not isinstance(history, TranslatedHistory) else None
-
-
-class BodyParts:
-    """The body of a request, split without decoding its values: at most once, when it is first needed."""
-
-    def __init__(self, body: bytes, metadata: "RequestMetadata") -> None:
-        self._body = body
-        self._metadata = metadata
-        self._is_split = self._is_open = False
-        self._members: Members | None = None
-        self._mark: Hashable = None
-        #: What is remembered of the body that this one continues, and its parts.
-        self._known: ReadHistory | None = None
-        self._is_same = False
-        self._split: SplitBody | None = None
-        #: The conversation, if it was opened.
-        self.conversation: OpenConversation | None = None
-
-    def split(self, histories: OwnHistories | None = None) -> Members | None:
-        """The members of the body; None if the body is invalid."""
-        if not self._is_split:
-            self._is_split = True
-            if histories is None or not self._recognise(histories):
-                self._members = split_members(self._body)
-        return self._members
-
-    def _recognise(self, histories: OwnHistories) -> bool:
-        """Whether the body continues one that is remembered."""
-        if len(self._body) < MIN_BODY:
-            return False
-        self._mark = self._build_mark(histories)
-        known = histories.remembered.find_marked(self._mark)
-        found = known.body.recognise(self._body) if known and known.body else None
-        if found is not None:
-            self._known, self._members, self._split = known, found.members, found.split
-            self._is_same = found.is_same
-        return found is not None
-
-    def sample(self, request: Request, form: ToolsForm) -> PromptSample:
-        """The token sample of the whole request, which this body is."""
-        parts = sample_parts(request, form)
-        if parts is None:
-            return sample_request(request, form)
-        if self.conversation is not None:
-            self.conversation.samples[form] = parts[0]
-        return parts[0] + parts[1]
-
-    def open_conversation(self, histories: OwnHistories | None) -> OpenConversation | None:
-        """The conversation of the request; None if it is too short or too long for any reuse."""
-        if histories is None or self._is_open:
-            return self.conversation
-        self._is_open = True
-        members = self.split(histories) if MIN_BODY <= len(self._body) <= MAX_BODY else None
-        if members is None:
-            return None
-        url = self._metadata
-        source = RequestSource(url.dialect, url.model, url.stream)
-        split = self._split or split_body(members, dialect_named(url.dialect).history)
-        if split is not None and split.items:
-            mark = self._build_mark(histories) if self._mark is None else self._mark
-            open_it = partial(OpenConversation, histories, self._body, members, split, source)
-            self.conversation = open_it(mark, self._known, is_same=self._is_same)
-        return self.conversation
-
-    def _build_mark(self, histories: OwnHistories) -> Hashable:
-        """Finds the last body of a conversation; bodies of several conversations may have the same."""
-        url, body = self._metadata, self._body
-        client = url.identity
-        first = (histories.owner, url.dialect, url.model, client.session, client.sub_agent, body[:MARKED])
-        beginning = dialect_named(url.dialect).history.beginning
-        start = histories.remembered.find_place(body, beginning, first)
-        return (*first, body[start : start + MARKED] if start > 0 else b"")
 
 
 def list_losses(losses: Losses, *, strict: bool = False) -> tuple[Loss, ...]:

@@ -70,6 +70,27 @@ class NextBody(msgspec.Struct, frozen=True):
     split: SplitBody
     #: All members but the conversation are those of the known body.
     is_same: bool
+    #: Everything behind the known items, or what is between them and the known ending.
+    new: bytes
+
+
+class UnreadText(msgspec.Struct, frozen=True):
+    """The most that items which were not read can add to the text of a prompt."""
+
+    #: Characters, and objects: each message, call and result is one.
+    length: int = 0
+    objects: int = 0
+    is_ascii: bool = True
+    #: No length bounds its tokens.
+    has_media: bool = False
+
+    def __add__(self, other: "UnreadText") -> "UnreadText":
+        return UnreadText(
+            self.length + other.length,
+            self.objects + other.objects,
+            self.is_ascii and other.is_ascii,
+            self.has_media or other.has_media,
+        )
 
 
 class KnownBody(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -87,6 +108,10 @@ class KnownBody(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     system: tuple[Message, ...]
     #: The bytes in memory that no other part of the history holds.
     size: int
+    #: Words that are neither in these bytes nor in the known items (`BodySearch`).
+    absent: frozenset[bytes] = frozenset()
+    #: The known items that were not read.
+    unread: UnreadText = UnreadText()
 
     def recognise(self, body: bytes) -> NextBody | None:
         """The parts of a next body; None if it is none, or has no new items or white space around them."""
@@ -96,8 +121,9 @@ class KnownBody(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         first = start + len(items)
         if not body.startswith(self.head) or not body.startswith(items, start):
             return None
-        cut = self._cut_same if body.endswith(self.ending) else self._cut_changed
-        found = cut(body, first)
+        is_same = body.endswith(self.ending)
+        new = body[first : len(body) - len(self.ending)] if is_same else body[first:]
+        found = self._cut_same(new) if is_same else self._cut_changed(new)
         if found is None:
             return None
         members, split, length = found
@@ -107,23 +133,24 @@ class KnownBody(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return NextBody(
             {**members, self.fields.conversation: array},
             msgspec.structs.replace(split, items=self.split.items + split.items),
-            members is self.members,
+            is_same,
+            new,
         )
 
-    def _cut_same(self, body: bytes, first: int) -> tuple[Members, SplitBody, int] | None:
+    def _cut_same(self, new: bytes) -> tuple[Members, SplitBody, int] | None:
         """The members of a body that ends like this one, its parts and the length of its conversation.
 
-        Of the items only the new ones, of which the first one begins at `first`.
+        Of the items only the new ones.
         """
-        array = b"[" + body[first : len(body) - len(self.ending)]
+        array = b"[" + new
         items = _cut_items(array)
         if items is None:
             return None
         return self.members, msgspec.structs.replace(self.split, items=items), len(array)
 
-    def _cut_changed(self, body: bytes, first: int) -> tuple[Members, SplitBody, int] | None:
+    def _cut_changed(self, new: bytes) -> tuple[Members, SplitBody, int] | None:
         """The same for a body that ends in another way: Claude Code changes a line of its system prompt."""
-        rest = self.head + body[first:]
+        rest = self.head + new
         members = split_members(rest)
         # A repeated member could be the conversation.
         if members is None or _measure_members(members) != len(rest):
@@ -133,9 +160,16 @@ class KnownBody(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return None
         return members, split, len(memoryview(members[self.fields.conversation]))
 
+    def add_items(self, items: tuple[bytes, ...], unread: UnreadText) -> Self:
+        """The same. Those of the items that were not known are in memory only here."""
+        split = msgspec.structs.replace(self.split, items=self.split.items + items)
+        size = self.size + sum(map(len, items))
+        return msgspec.structs.replace(self, split=split, size=size, unread=self.unread + unread)
+
     def extend(self, items: tuple[bytes, ...]) -> Self:
         """What to know of a recognised body. `items`: its first ones, which are remembered."""
-        return msgspec.structs.replace(self, split=msgspec.structs.replace(self.split, items=items))
+        split = msgspec.structs.replace(self.split, items=items)
+        return msgspec.structs.replace(self, split=split, unread=UnreadText())
 
 
 def know_body(

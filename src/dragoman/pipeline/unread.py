@@ -30,6 +30,7 @@ from dragoman.hub.errors import DragomanError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Message, Request
 from dragoman.pipeline.bodies import read_object
+from dragoman.pipeline.body_parts import BodyParts
 from dragoman.pipeline.governance import (
     GovernedRequest,
     GovernedTarget,
@@ -40,7 +41,7 @@ from dragoman.pipeline.history import list_answers
 from dragoman.pipeline.outline import build_outline
 from dragoman.pipeline.reading import RequestSource
 from dragoman.pipeline.refused_fields import remove_fields
-from dragoman.pipeline.reuse import BodyParts, fit_whole, list_losses
+from dragoman.pipeline.reuse import fit_whole, list_losses
 from dragoman.pipeline.split_body import SplitBody, split_body
 from dragoman.pipeline.target_provider import TargetProvider
 from dragoman.pipeline.target_request import TargetRequest

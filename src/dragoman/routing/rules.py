@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dragoman.config.rules import DAYS, Rule, RuleConditions
+from dragoman.pipeline.body_search import find_pattern_word
 from dragoman.routing.choose import is_pattern
 from dragoman.routing.traits import RequestTraits
 
@@ -133,9 +134,10 @@ def _match(find: Callable[[RequestTraits], str], patterns: Sequence[str]) -> Tes
 
 
 def _match_any(find: Callable[[RequestTraits], Iterable[str]], patterns: Sequence[str]) -> Test:
-    """The test of a trait that is several names."""
+    """The test of a trait that is several names of tools."""
     matches = build_matcher(patterns)
-    return lambda traits: any(map(matches, find(traits)))
+    words = tuple(map(find_pattern_word, patterns))
+    return lambda traits: traits.may_name_tool(*words) and any(map(matches, find(traits)))
 
 
 def _is_project(patterns: Sequence[str]) -> Test:
@@ -230,6 +232,8 @@ TESTS: dict[str, Callable[[Any], Test]] = {
     "role": lambda value: lambda traits: not traits.roles.isdisjoint(value),
     "project": _is_project,
     # A token is at least one byte, so a short body need not be read.
-    "tokens_over": lambda value: lambda traits: traits.size > value and traits.tokens > value,
+    "tokens_over": lambda value: (
+        lambda traits: traits.size > value and traits.most_tokens > value and traits.tokens > value
+    ),
     "tokens_under": lambda value: lambda traits: traits.size < value or 0 < traits.tokens < value,
 }

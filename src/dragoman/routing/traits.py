@@ -1,21 +1,31 @@
 """`RequestTraits`: what rules ask about a request. Each trait is computed when a rule first asks for it.
 
-Headers and the model's name are known already. Everything else needs the body, which is read at most once.
+Headers and the model's name are known already. Everything else needs the body, which is read at most once,
+and not at all if no word of it (`BodySearch`) allows another value than that of an empty request.
 Of a request that continues a remembered conversation only the new messages are read; its traits are those of
 the whole request. A body that the dialect's reader refuses has no such traits: its upstream may accept it, so
 this is no error.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache, partial
+from math import inf
 from typing import Any, Generic, Self, TypeVar, overload
 
-from dragoman.agents import ClassifiedBody, ClientIdentity, RequestClass, classify
-from dragoman.agents.instructions import Instructions, find_last_user_text
+from dragoman.agents import ClassifiedBody, ClassSign, ClientIdentity, RequestClass, classify
+from dragoman.agents.instructions import (
+    MODEL_TAG_TEXTS,
+    PROJECT_TEXTS,
+    Instructions,
+    find_last_user_text,
+)
 from dragoman.config.provider import remove_alias
+from dragoman.dialects.forwarding import ContentName
 from dragoman.hub.blocks import Media, Tool, ToolCall
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.request import Effort, Message, Request, find_block_kinds, has_image, list_declared_tools
+from dragoman.pipeline.body_search import find_word
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.reading import AbridgedRequest
 from dragoman.tokens.tokenizers import find_tokenizer
@@ -49,6 +59,11 @@ class Trait(Generic[Value]):
             return self
         value = traits.__dict__[self._name] = self._compute(traits)
         return value
+
+
+@lru_cache(maxsize=1024)
+def _find_words(texts: tuple[str, ...]) -> tuple[bytes, ...]:
+    return tuple(map(find_word, texts))
 
 
 class RequestTraits:
@@ -99,6 +114,33 @@ class RequestTraits:
         """The bytes of the body."""
         return len(self._plan.body)
 
+    # Searched in the body, which is not read.
+
+    def may_name_tool(self, *words: bytes) -> bool:
+        """Whether the name of a tool may contain one of the words (`pipeline.body_search`)."""
+        return self._plan.dialect.forwarding.renames_tools or self._may_contain(*words)
+
+    def _may_contain(self, *words: bytes) -> bool:
+        return self._plan.parts.search.may_contain(*words)
+
+    def _may_have(self, content: ContentName) -> bool:
+        words = self._plan.dialect.forwarding.content_words.get(content)
+        return words is None or self._may_contain(*words)
+
+    def _may_say(self, texts: Iterable[str]) -> bool:
+        return self._may_contain(*_find_words(tuple(texts)))
+
+    def _may_match(self, sign: ClassSign) -> bool:
+        if sign.output_property:
+            return self._plan.parts.settings.may_contain(find_word(sign.output_property))
+        return not sign.texts or self._may_say(sign.texts)
+
+    @Trait
+    def most_tokens(self) -> float:
+        """At least `tokens`; infinity if that is not known without reading the new messages."""
+        bound = self._plan.parts.find_token_bound(find_tokenizer(self.model, self._plan.metadata.dialect))
+        return inf if bound is None else bound
+
     # Read from the body.
 
     @Trait
@@ -127,28 +169,38 @@ class RequestTraits:
 
     @Trait
     def request_class(self) -> RequestClass:
+        read_body = partial(getattr, self, "_classified_body")
+        return classify(self.identity, self.headers, self.model, self._may_match, read_body)
+
+    @Trait
+    def _classified_body(self) -> ClassifiedBody | None:
         settings, instructions = self._settings, self._instructions
-        body = None
-        if settings is not None and instructions is not None:
-            text = find_last_user_text(self._messages)
-            if text is None and self._abridged is not None:
-                text = self._abridged.kept.find_last_user_text()
-            has_tools = bool(self._declared_tools)
-            body = ClassifiedBody(settings.max_tokens, settings.output, has_tools, text or "", instructions)
-        return classify(self.identity, self.headers, self.model, body)
+        if settings is None or instructions is None:
+            return None
+        text = find_last_user_text(self._messages)
+        if text is None and self._abridged is not None:
+            text = self._abridged.kept.find_last_user_text()
+        has_tools = bool(self._declared_tools)
+        return ClassifiedBody(settings.max_tokens, settings.output, has_tools, text or "", instructions)
 
     @Trait
     def roles(self) -> frozenset[str]:
-        return self._instructions.find_roles(self._markers) if self._instructions else frozenset()
+        if not any(map(self._may_say, self._markers.values())) or self._instructions is None:
+            return frozenset()
+        return self._instructions.find_roles(self._markers)
 
     @Trait
     def project(self) -> str:
-        return self._instructions.project if self._instructions else ""
+        if not self._may_say(PROJECT_TEXTS) or self._instructions is None:
+            return ""
+        return self._instructions.project
 
     @Trait
     def model_tag(self) -> tuple[str, str]:
         """The tag that names a model, and the name; see `Instructions.model_tag`."""
-        return self._instructions.model_tag if self._instructions else ("", "")
+        if not self._may_say(MODEL_TAG_TEXTS) or self._instructions is None:
+            return "", ""
+        return self._instructions.model_tag
 
     @Trait
     def tokens(self) -> int:
@@ -159,6 +211,8 @@ class RequestTraits:
 
     @Trait
     def has_images(self) -> bool:
+        if not self._may_have("images"):
+            return False
         if self._abridged is not None:
             return self._abridged.has_images
         return Media in self._kinds and any(map(has_image, self._messages))
@@ -166,10 +220,13 @@ class RequestTraits:
     @Trait
     def has_new_images(self) -> bool:
         """Whether there is an image after the last message of the model."""
-        return any(map(has_image, self._messages[self._last_answer + 1 :]))
+        new = self._messages[self._last_answer + 1 :] if self._may_have("images") else ()
+        return any(map(has_image, new))
 
     @Trait
     def wants_web_search(self) -> bool:
+        if not self._may_have("web_search"):
+            return False
         memo = self._abridged.history.memo if self._abridged else None
         if memo is not None and memo.wants_web_search is not None:
             return memo.wants_web_search

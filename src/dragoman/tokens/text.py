@@ -8,6 +8,7 @@ docs/token-counts.md has the errors. An estimate takes a few milliseconds for 10
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from hashlib import blake2b
 from operator import mul
 from typing import get_args
@@ -134,6 +135,26 @@ def count_patterns(text: str) -> list[int]:
     counts = [kinds.count(pattern) for pattern in _PATTERNS]
     counts += [len(script.findall(foreign)) if foreign else 0 for script in _SCRIPTS]
     return counts
+
+
+@cache
+def find_highest_cost(tokenizer: Tokenizer, length: int, *, is_ascii: bool) -> float:
+    """The most that one character costs, on average over any text of at most `length` characters."""
+    cost_of = dict(zip(PATTERNS, _COSTS[tokenizer], strict=False))
+    own = {kind: cost_of.get(kind, 0.0) for kind in (*KINDS, "x")}
+    for pattern, cost in cost_of.items():
+        if len(pattern) > 2:
+            own[pattern[0]] += cost / len(pattern)
+    if not is_ascii:
+        own["beyond ASCII"] = own["x"] + max(_COSTS[tokenizer][len(PATTERNS) :])
+    #: The highest costs of texts of a length, by the kind of their last character.
+    costs, highest = own, max(own.values())
+    for count in range(2, length + 1):
+        costs = {
+            kind: own[kind] + max(costs[last] + cost_of.get(last + kind, 0.0) for last in own) for kind in own
+        }
+        highest = max(highest, max(costs.values()) / count)
+    return highest
 
 
 class CountMemo:

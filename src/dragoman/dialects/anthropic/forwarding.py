@@ -1,6 +1,9 @@
 """Rules for forwarding a stream of the Messages API."""
 
-from dragoman.dialects.forwarding import Forwarding, compile_delta_pattern
+from collections.abc import Mapping
+from typing import ClassVar
+
+from dragoman.dialects.forwarding import ContentName, Forwarding, compile_delta_pattern
 
 
 class AnthropicForwarding(Forwarding):
@@ -9,6 +12,11 @@ class AnthropicForwarding(Forwarding):
     reply_path = "message"
     reply_mark = b'"message_start"'
     deltas = compile_delta_pattern(b"content_block_delta")
+    content_words: ClassVar[Mapping[ContentName, tuple[bytes, ...]]] = {
+        "images": (b'"image"',),
+        "web_search": (b"web_search",),
+        "uncounted": (b'"image"', b'"document"', b'"tool_addition"'),
+    }
 
     def is_delta_run(self, events: bytes) -> bool:
         deltas = events.count(b"event: content_block_delta\ndata: ")

@@ -1,9 +1,14 @@
 """Rules for forwarding a stream of the Gemini API."""
 
-from dragoman.dialects.forwarding import Forwarding, Members, RequestPeek
+from collections.abc import Mapping
+from typing import ClassVar
+
+from dragoman.dialects.forwarding import ContentName, Forwarding, Members, RequestPeek
 from dragoman.wire.sse import Frame, SseReader, split_plain_events, write_frame
 
 _DONE = b"[DONE]"
+
+_MEDIA = (b'"inlineData"', b'"inline_data"', b'"fileData"', b'"file_data"')
 
 
 class GeminiForwarding(Forwarding):
@@ -13,6 +18,14 @@ class GeminiForwarding(Forwarding):
     model_member = "modelVersion"
     #: The prefix of our envelopes in base64, because a signature must be base64.
     envelope_mark = b"ZGdtMS"
+    #: Its own tools, such as `google_search`.
+    renames_tools = True
+    content_words: ClassVar[Mapping[ContentName, tuple[bytes, ...]]] = {
+        "images": _MEDIA,
+        # With a capital letter or after an underscore: googleSearch, enterprise_web_search and others.
+        "web_search": (b"oogleSearch", b"google_search", b"ebSearch", b"eb_search", b"SEARCH_WEB"),
+        "uncounted": _MEDIA,
+    }
 
     def peek(self, members: Members) -> RequestPeek | None:
         return None

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from dragoman.dialects.event_template import EventTemplate
-from dragoman.dialects.forwarding import Forwarding, Members, RequestPeek, peek_members
+from dragoman.dialects.forwarding import ContentName, Forwarding, Members, RequestPeek, peek_members
 from dragoman.dialects.openai_chat.usage import hide_usage, hides_usage, request_usage
 
 #: Members of a delta that hold an answer, with a value that is not empty.
@@ -33,6 +33,11 @@ class ChatForwarding(Forwarding):
         "documents": b'"file"',
         "audio": b'"input_audio"',
         "video": b'"video_url"',
+    }
+    content_words: ClassVar[Mapping[ContentName, tuple[bytes, ...]]] = {
+        "images": (b'"image_url"',),
+        "web_search": (b"web_search",),
+        "uncounted": (b'"image_url"', b'"file"', b'"input_audio"', b'"video_url"'),
     }
 
     def peek(self, members: Members) -> RequestPeek | None:

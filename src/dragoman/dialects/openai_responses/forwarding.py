@@ -1,12 +1,15 @@
 """Rules for forwarding a stream of the Responses API."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
-from dragoman.dialects.forwarding import Forwarding, compile_delta_pattern
+from dragoman.dialects.forwarding import ContentName, Forwarding, compile_delta_pattern
 from dragoman.dialects.openai_responses.forwarded_ending import ResponsesEnding
 
 if TYPE_CHECKING:
     from dragoman.dialects.dialect import Dialect
+
+_IMAGES = (b'"input_image"', b'"image_generation_call"')
 
 
 class ResponsesForwarding(Forwarding):
@@ -14,6 +17,17 @@ class ResponsesForwarding(Forwarding):
     reply_mark = b'"response"'
     special_mark = b'"configuration_update"'
     deltas = compile_delta_pattern(rb"[^\n]*\.delta")
+    content_words: ClassVar[Mapping[ContentName, tuple[bytes, ...]]] = {
+        "images": _IMAGES,
+        "web_search": (b"web_search",),
+        "uncounted": (
+            *_IMAGES,
+            b'"input_file"',
+            b'"input_audio"',
+            b'"additional_tools"',
+            b'"tool_search_output"',
+        ),
+    }
 
     def is_delta_run(self, events: bytes) -> bool:
         deltas = events.count(b".delta\ndata: ")
