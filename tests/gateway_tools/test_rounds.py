@@ -396,6 +396,7 @@ def test_rounds_are_bounded_and_the_model_is_informed_of_the_last() -> None:
     text, request, count = ask_with(LookUp(), [call(NAME, 1)], settings_=ToolsSettings(rounds=2))
     assert count == 3
     assert "the limit for its own tools is reached" in text
+    assert NAME not in text
     assert "runs no further calls" in texts_of_results(request)[-1]
 
 

@@ -12,16 +12,24 @@ from dragoman.config.settings import Secret
 from dragoman.config.tools import ToolsSettings, WebFetchSettings, WebSearchSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.gateway_tools.search_engines import search
-from dragoman.gateway_tools.tool import ToolFailed
+from dragoman.gateway_tools.tool import ToolFailed, ToolRun
 from dragoman.gateway_tools.toolbox import build_toolbox
-from dragoman.hub.blocks import Text, ToolCall
+from dragoman.gateway_tools.web_search import WebSearchTool
+from dragoman.hub.blocks import Citation, SearchOptions, Text, ToolCall
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.usage import Usage
 from tests.cases.essence import read_essence
+from tests.exchange.clock import run
 from tests.exchange.fakes import Ask, Bench, ExchangeResult, ScriptedUpstream, ask, provider
 from tests.exchange.governing import script
 from tests.exchange.sample_replies import DIALECTS
-from tests.gateway_tools.running import check_history, events_of_round, read_asked, texts_of_results
+from tests.gateway_tools.running import (
+    check_history,
+    events_of_round,
+    read_asked,
+    texts_of_results,
+    use_tools,
+)
 from tests.gateway_tools.stub_server import StubServer, html_answer, json_answer, serve
 from tests.sse import collect_sse
 
@@ -174,6 +182,46 @@ def test_a_failed_search_and_too_many_are_errors_for_the_model() -> None:
     assert all("the search engine answered with status 500" in text for text in texts[:2])
     assert "allows 2 searches" in texts[2]
     assert "secret trace" not in str(texts)
+
+
+class Silent(WebSearchTool):
+    """A search whose engine never answers."""
+
+    async def _search(self, run: ToolRun, query: str, options: SearchOptions) -> tuple[list[Citation], str]:
+        await asyncio.Event().wait()
+        return [], ""
+
+
+def search_in_vain(client: str, *calls: ToolCall) -> Any:
+    rounds: list[list[ToolCall | Text]] = [[*calls], [Text(text="No.")]]
+    scripts = [script("openai_chat", events_of_round(n, each, Usage())) for n, each in enumerate(rounds)]
+    tool = Silent(WebSearchSettings(engine="searxng", address="http://127.0.0.1:9", always=True))
+    bench = use_tools(Bench({"up": ScriptedUpstream(*scripts)}), ToolsSettings(run_seconds=9), search=tool)
+    result = run(bench.run_exchange(build_ask(client, stream=True)))
+    dialect = dialect_named(client)
+    assert dialect.check_stream(result.client.body) == []
+    return collect_sse(dialect, result.client.body)
+
+
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_search_that_takes_too_long_is_shown_as_a_failed_search(client: str) -> None:
+    reply = search_in_vain(client, call("web_search", 1, query="q"))
+    if client == "anthropic":
+        used, failed, text = reply["content"]
+        assert (used["type"], used["input"]) == ("server_tool_use", {"query": "q"})
+        assert failed["tool_use_id"] == used["id"]
+        assert failed["content"] == {"type": "web_search_tool_result_error", "error_code": "unavailable"}
+        assert text["text"] == "No."
+    elif client == "openai_responses":
+        used, message = reply["output"]
+        assert used["type"] == "web_search_call"
+        assert message["content"][0]["text"] == "No."
+
+
+def test_searches_beyond_the_clients_limit_are_shown_as_failed() -> None:
+    reply = search_in_vain("anthropic", *(call("web_search", n, query=f"q{n}") for n in range(3)))
+    kinds = [block["type"] for block in reply["content"]]
+    assert kinds == ["server_tool_use", "web_search_tool_result"] * 3 + ["text"]
 
 
 def test_a_page_that_was_found_can_be_read() -> None:

@@ -27,8 +27,10 @@ class GatewayCallStage(CallQueueStage):
         self.max_rounds = max_rounds
 
     def write_stop(self) -> list[str]:
-        names = ", ".join(dict.fromkeys(each.call.name for each in self.withheld))
-        return [f"[The gateway stopped here: the limit for its own tools is reached ({names}).]"]
+        # The client knows nothing of these tools, so it does not get their names.
+        return [
+            "[The gateway stopped here: the limit for its own tools is reached. Another message goes on.]"
+        ]
 
     def must_wait(self, call: ToolCall) -> bool:
         return call.name in self._names

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -22,7 +23,7 @@ from dragoman.gateway_tools.tool import (
 from dragoman.governance.repair import repair
 from dragoman.governance.repair.candidates import decode_object
 from dragoman.governance.repair.steps import RepairStep
-from dragoman.hub.blocks import Citation, Media, Text, Tool, ToolCall, ToolResult
+from dragoman.hub.blocks import Citation, HostedCall, HostedResult, Media, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.request import Message, Request, ToolChoice, list_declared_tools
 from dragoman.hub.rounds import Round, WithheldCall
@@ -215,9 +216,8 @@ class TargetTools:
         offered = self._offered[known] if known is not None else self._undeclared[call.name]
         loop = asyncio.get_running_loop()
         began = loop.time()
+        run: ToolRun | None = None
         try:
-            if is_stopped:
-                raise ToolFailed("the limit of time, tokens or money for the gateway's tools is reached")
             run = ToolRun(
                 name=offered.name,
                 owner=self._owner,
@@ -226,19 +226,20 @@ class TargetTools:
                 context=offered.context,
                 ask_model=self._ask_model,
             )
+            if is_stopped:
+                raise ToolFailed("the limit of time, tokens or money for the gateway's tools is reached")
             async with slots, asyncio.timeout(min(self._settings.run_seconds, self._seconds_left)):
-                result = await offered.tool.run(run)
-            outcome = _read_outcome(result)
+                outcome = _read_outcome(await offered.tool.run(run))
         except TimeoutError:
-            outcome = _build_error("the tool took too long")
+            outcome = _build_error("the tool took too long", offered.tool, run)
         except ToolFailed as error:
-            outcome = _build_error(str(error))
+            outcome = _build_error(str(error), offered.tool, run)
         except asyncio.CancelledError:
             if is_leaving():
                 raise
-            outcome = _build_error("the tool failed (CancelledError)")
+            outcome = _build_error("the tool failed (CancelledError)", offered.tool, run)
         except (Exception, SystemExit) as error:  # A tool of a third party must not break the reply.
-            outcome = _build_error(f"the tool failed ({type(error).__name__})")
+            outcome = _build_error(f"the tool failed ({type(error).__name__})", offered.tool, run)
         self.runs.append(RunRecord(offered.name, loop.time() - began, outcome.is_error))
         return outcome
 
@@ -305,5 +306,9 @@ def _read_arguments(arguments: str, schema: dict[str, object] | None) -> dict[st
     return value
 
 
-def _build_error(message: str) -> ToolOutcome:
-    return ToolOutcome(content=(Text(text=f"Error: {message}."),), is_error=True)
+def _build_error(reason: str, tool: GatewayTool, run: ToolRun | None) -> ToolOutcome:
+    """The outcome of a run that failed. `run` is None if its arguments could not be read."""
+    shown: tuple[HostedCall | HostedResult, ...] = ()
+    with suppress(Exception):  # A tool of a third party must not break the reply.
+        shown = tool.show_failure(run, reason) if run is not None else ()
+    return ToolOutcome(content=(Text(text=f"Error: {reason}."),), is_error=True, shown=shown)

@@ -82,6 +82,10 @@ class GatewayTool(ABC):
         """What the tool adds to a request in which it does not apply, but whose tools may return pictures."""
         return None
 
+    def show_failure(self, run: ToolRun, reason: str) -> tuple[HostedCall | HostedResult, ...]:
+        """Blocks that show the client a run that failed, took too long or was not allowed."""
+        return ()
+
     @abstractmethod
     async def run(self, run: ToolRun) -> ToolOutcome | str:
         """Run one call. An exception, or a run that takes too long, becomes an error for the model."""

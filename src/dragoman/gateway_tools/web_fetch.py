@@ -67,19 +67,24 @@ class WebFetchTool(GatewayTool):
         common_name = uses.common_name
         if common_name == COMMON_NAME:
             uses.count("pages")
-        call = HostedCall(id=run.id, tool=common_name, arguments=encode({"url": url}).decode())
         try:
             title, text, address = await self._read(url, uses)
         except ToolFailed as error:
-            failed = HostedResult(call_id=run.id, tool=common_name, text=str(error), is_error=True)
-            return ToolOutcome(content=(Text(text=f"Error: {error}."),), is_error=True, shown=(call, failed))
+            shown = self.show_failure(run, str(error))
+            return ToolOutcome(content=(Text(text=f"Error: {error}."),), is_error=True, shown=shown)
         shown = (
-            call,
+            _show_call(run, common_name),
             HostedResult(call_id=run.id, tool=common_name, text=text if common_name == COMMON_NAME else ""),
         )
         return ToolOutcome(
             content=(Text(text=text),), shown=shown, sources=(Citation(url=address, title=title or address),)
         )
+
+    def show_failure(self, run: ToolRun, reason: str) -> tuple[HostedCall, HostedResult]:
+        assert isinstance(run.context, HostedUses)  # noqa: S101 (what `offer` returned)
+        name = run.context.common_name
+        failed = HostedResult(call_id=run.id, tool=name, text=reason, is_error=True)
+        return _show_call(run, name), failed
 
     async def _read(self, url: str, uses: HostedUses) -> tuple[str, str, str]:
         """Title, text and final address of a page."""
@@ -102,6 +107,11 @@ class WebFetchTool(GatewayTool):
         host = (parts.hostname or "").lower()
         port = parts.port or (443 if parts.scheme == "https" else 80)
         return None if {host, f"{host}:{port}"} & set(self._settings.private) else is_public
+
+
+def _show_call(run: ToolRun, common_name: str) -> HostedCall:
+    arguments = encode({"url": run.arguments.get("url", "")}).decode()
+    return HostedCall(id=run.id, tool=common_name, arguments=arguments)
 
 
 def _read_text(answer: WebAnswer, kind: str) -> tuple[str, str]:

@@ -48,18 +48,18 @@ class WebSearchTool(GatewayTool):
         query, uses = run.text("query"), run.context
         assert isinstance(uses, HostedUses)  # noqa: S101 (what `offer` returned)
         uses.count("searches")
-        call = HostedCall(id=run.id, tool=COMMON_NAME, arguments=encode({"query": query}).decode())
         try:
             found, text = await self._search(run, query, uses.options)
         except ToolFailed as error:
-            failed = HostedResult(call_id=run.id, tool=COMMON_NAME, text=str(error), is_error=True)
-            message = Text(text=f"Error: the search failed: {error}.")
-            return ToolOutcome(content=(message,), is_error=True, shown=(call, failed))
+            raise ToolFailed(f"the search failed: {error}") from None
         pages = [page for page in found if uses.allows(page.url)]
         listed = "\n".join(f"{page.title} {page.url}".strip() for page in pages)
         content = (Text(text=text or "The search found nothing."),) if text or not pages else ()
-        shown = (call, HostedResult(call_id=run.id, tool=COMMON_NAME, text=listed))
+        shown = (_show_call(run), HostedResult(call_id=run.id, tool=COMMON_NAME, text=listed))
         return ToolOutcome(content=content, shown=shown, sources=tuple(pages))
+
+    def show_failure(self, run: ToolRun, reason: str) -> tuple[HostedCall | HostedResult, ...]:
+        return _show_call(run), HostedResult(call_id=run.id, tool=COMMON_NAME, text=reason, is_error=True)
 
     async def _search(self, run: ToolRun, query: str, options: SearchOptions) -> tuple[list[Citation], str]:
         """The pages of a search, and what a model answers, if a model searches."""
@@ -67,6 +67,11 @@ class WebSearchTool(GatewayTool):
             return _read_reply(await run.ask_model(self._settings.target, _build_request(query, options)))
         sites = " OR ".join(f"site:{domain}" for domain in options.allowed_domains)
         return await search(self._settings, f"{query} {sites}".rstrip()), ""
+
+
+def _show_call(run: ToolRun) -> HostedCall:
+    query = run.arguments.get("query", "")
+    return HostedCall(id=run.id, tool=COMMON_NAME, arguments=encode({"query": query}).decode())
 
 
 def _build_request(query: str, options: SearchOptions) -> Request:
