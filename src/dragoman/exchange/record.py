@@ -152,7 +152,7 @@ class ExchangeRecord:
 
     def list_other_calls(self) -> list[OtherCall]:
         """The calls to charge besides the last one, whose usage counts only if it was accepted."""
-        if self._generated is None or _is_accepted(self):
+        if self._generated is None or _is_accepted(self, self.ending):
             return self.other_calls
         return [*self.other_calls, self._generated]
 
@@ -357,7 +357,7 @@ def build_outcome(record: ExchangeRecord, received_bytes: int) -> ExchangeOutcom
     return ExchangeOutcome(
         target=record.target,
         usage=tally.usage if tally else None,
-        was_accepted=_is_accepted(record),
+        was_accepted=_is_accepted(record, ending),
         is_finished=ending == "finished",
         has_failed=ending in ("failed", "truncated"),
         others=tuple(record.list_other_calls()),
@@ -368,10 +368,10 @@ def build_outcome(record: ExchangeRecord, received_bytes: int) -> ExchangeOutcom
     )
 
 
-def _is_accepted(record: ExchangeRecord) -> bool:
+def _is_accepted(record: ExchangeRecord, ending: str) -> bool:
     """Whether the upstream took the last request: it began to answer, or the client did not wait for it."""
     tally = record.tally
-    if record.ending == "finished" or (tally is not None and tally.has_round_content):
+    if ending == "finished" or (tally is not None and tally.has_round_content):
         return True
     return record.is_cancelled and record.tries > 0
 
