@@ -19,11 +19,17 @@ from dragoman.pipeline.continued import (
     Continuation,
     ContinuedTranslation,
     find_tools_form,
-    has_opaque,
 )
 from dragoman.pipeline.front import FrontWriter
 from dragoman.pipeline.governance import GovernedTarget
-from dragoman.pipeline.history import ConversationMemo, HistorySection, ItemPaths, TranslatedHistory
+from dragoman.pipeline.history import (
+    ConversationMemo,
+    HistorySection,
+    ItemPaths,
+    LastItems,
+    TranslatedHistory,
+    has_opaque,
+)
 from dragoman.pipeline.kept_texts import KeptTexts
 from dragoman.pipeline.reading import RequestSource, divide_request, read_continued
 from dragoman.pipeline.split_body import SplitBody
@@ -118,7 +124,7 @@ def begin_with_front(
         return None
     kept = KeptTexts() if with_texts else None
     history = msgspec.structs.replace(
-        other, leading=(), end=_NOTHING, memo=ConversationMemo(), body=None, system_size=0
+        other, leading=(), end=_NOTHING, last=LastItems(), memo=ConversationMemo(), body=None, system_size=0
     )
     try:
         reading = divide_request(*read, _NOTHING, source) if read is not None else None

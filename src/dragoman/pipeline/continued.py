@@ -11,7 +11,7 @@ for them. Then their JSON is put in its place. The result equals that of a whole
 If one of these checks fails, the request is translated as a whole. Everything here is pure.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 
@@ -25,7 +25,6 @@ from dragoman.governance.harvest import RequestText
 from dragoman.governance.settings import OFF
 from dragoman.governance.tool_choice import ToolChoiceResult
 from dragoman.governance.tool_names import find_declared_tools
-from dragoman.hub.blocks import Opaque
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Message, Request
@@ -34,9 +33,11 @@ from dragoman.pipeline.governance import GovernedRequest, GovernedTarget, list_i
 from dragoman.pipeline.history import (
     HistorySection,
     ItemPaths,
+    LastItems,
     TranslatedHistory,
     find_section,
     has_mark,
+    has_opaque,
     list_ids,
     merge_sections,
 )
@@ -53,7 +54,6 @@ from dragoman.pipeline.reading import (
 from dragoman.pipeline.split_body import SplitBody
 from dragoman.providers.profile import TargetFacts
 from dragoman.tokens.request import (
-    SMALL_PROMPT,
     SYSTEM_ROLES,
     PromptSample,
     count_leading_messages,
@@ -152,7 +152,7 @@ class Continuation:
         section = reading.section if reading and reading.section.count else None
         self._section = section if isinstance(section, HistorySection) else None
         self._placeholder = (PLACEHOLDER,) if self._section else ()
-        self._samples = reading.samples if reading else {}
+        self._samples = dict(reading.samples) if reading else {}
         self._chain = self._section.list_chain() if self._section else []
 
     def translate(
@@ -248,6 +248,7 @@ class Continuation:
         if front is None:
             return None
         sections = list(self._chain)
+        self._recall_sample(history, messages)
         section = self.remember(messages, fitted_messages, sent, losses)
         if section is not None:
             sections.append(section)
@@ -266,15 +267,18 @@ class Continuation:
         body = b"".join((front.head, *parts[1:], front.tail))
         if len(all_losses) >= Losses.LIMIT:
             return None
+        sample = self._sample_conversation(history, sections[-1] if sections else None, messages)
         next_history = None
         if sections:
             leading = history.leading if self._section else messages[: count_leading_messages(messages)]
-            next_history = replace(history, leading=leading, front=front, end=merge_sections(sections))
+            open_items = LastItems(self._split.items[sections[-1].count :], sample)
+            end = merge_sections(sections)
+            next_history = replace(history, leading=leading, front=front, end=end, last=open_items)
         return ContinuedTranslation(
             body=body,
             losses=all_losses.as_tuple(),
             outline=self._outline(asked, front, messages),
-            sample=self._join_samples(history, front, sections[-1] if sections else None, reading),
+            sample=front.join_sample(sample),
             history=next_history,
             names=self._front.names,
         )
@@ -355,23 +359,25 @@ class Continuation:
         calls = chain.from_iterable([section.calls for section in self._chain])
         return replace_history(asked, front.outline_tools, (*calls, *outline_blocks(messages)))
 
-    def _join_samples(
-        self, history: TranslatedHistory, front: Front, end: HistorySection | None, reading: ContinuedReading
-    ) -> PromptSample | None:
-        """The token sample of the whole prompt, joined from remembered and new parts.
+    def _recall_sample(self, history: TranslatedHistory, messages: Sequence[Message]) -> None:
+        """Note the sample up to the last items of the request before, which are mostly the next section."""
+        last, first = history.last, history.end.count
+        end = first + len(last.items)
+        is_known = self._section is history.end and self._split.items[first:end] == last.items
+        if is_known and last.sample is not None:
+            self._samples[self._paths.find_message(messages, end)] = last.sample
 
-        None if tools are deferred, or if the prompt is so small that all of it is sampled.
+    def _sample_conversation(
+        self, history: TranslatedHistory, end: HistorySection | None, messages: Sequence[Message]
+    ) -> PromptSample | None:
+        """The token sample of the conversation, of which the messages up to the last section are sampled.
+
+        None if tools are deferred.
         """
         if history.has_deferred_tools:
             return None
-        new = reading.samples.get(len(reading.messages))
-        if new is None:
-            new = self._sample_new(reading.messages, end)
-        sample = front.sample + front.system_sample + new
-        return sample if sample.length > SMALL_PROMPT else None
-
-    def _sample_new(self, messages: Sequence[Message], end: HistorySection | None) -> PromptSample:
-        """The token sample of the conversation, of which the messages up to the last section are sampled."""
+        if (known := self._samples.get(len(messages))) is not None:
+            return known
         if end is None:
             return sample_messages(messages[count_leading_messages(messages) :])
         following = messages[self._paths.find_message(messages, end.count) :]
@@ -387,11 +393,3 @@ def _split_ids(messages: Sequence[Message], cut: int) -> frozenset[str] | None:
 def _is_cut_clean(messages: Sequence[Message], cut: int, answer: Message) -> bool:
     """Whether the answer at the cut was not removed: the messages around a removed one may be merged."""
     return cut < len(messages) and messages[cut].at == answer.at
-
-
-def has_opaque(messages: Iterable[Message]) -> bool:
-    """Whether the messages have items that only their vendor knows.
-
-    Such an item may change settings (`configuration_update` of OpenAI).
-    """
-    return any(type(block) is Opaque for message in messages for block in message.blocks)

@@ -13,7 +13,13 @@ from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Message, Request
 from dragoman.pipeline.outline import strip_tools
 from dragoman.providers.profile import TargetFacts
-from dragoman.tokens.request import PromptSample, count_leading_messages, sample_front, sample_messages
+from dragoman.tokens.request import (
+    SMALL_PROMPT,
+    PromptSample,
+    count_leading_messages,
+    sample_front,
+    sample_messages,
+)
 from dragoman.tokens.tokenizers import ToolsForm
 from dragoman.wire.fields import encode
 
@@ -44,6 +50,16 @@ class Front(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     sample: PromptSample
     system: tuple[Message, ...]
     system_sample: PromptSample
+
+    def join_sample(self, conversation: PromptSample | None) -> PromptSample | None:
+        """The token sample of the prompt with this conversation.
+
+        None if that of the conversation is not known, or if the prompt is so small that all of it is sampled.
+        """
+        if conversation is None:
+            return None
+        sample = self.sample + self.system_sample + conversation
+        return sample if sample.length > SMALL_PROMPT else None
 
     @property
     def size(self) -> int:

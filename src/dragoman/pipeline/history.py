@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 import msgspec
 
 from dragoman.agents.instructions import Instructions
-from dragoman.hub.blocks import AnyBlock, Tool, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, Opaque, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Loss
 from dragoman.hub.request import Message
 from dragoman.pipeline.front import TOOL_FACTOR, Front
@@ -160,17 +160,25 @@ class ReadHistory(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self.end.size + (kept.size if kept else 0)
 
 
+class LastItems(msgspec.Struct, frozen=True, eq=False):
+    """The items behind the last section, and the token sample of the conversation up to their end."""
+
+    items: tuple[bytes, ...] = ()
+    sample: PromptSample | None = None
+
+
 class TranslatedHistory(ReadHistory, frozen=True, kw_only=True, eq=False):
     """What is remembered of one conversation with one target. It is valid for the same facts."""
 
     facts: TargetFacts
     front: Front
     end: HistorySection
+    last: LastItems = LastItems()
 
     @property
     def size(self) -> int:
         """The bytes in memory, without the tools (`front.tools_size`)."""
-        own = self.front.size + sum(map(len, self.values)) + self.conversation_size
+        own = self.front.size + sum(map(len, (*self.values, *self.last.items))) + self.conversation_size
         return own + (self.body.size if self.body else 0)
 
 
@@ -248,6 +256,14 @@ def list_ids(messages: Iterable[Message]) -> Iterator[str]:
 def has_mark(messages: Iterable[Message]) -> bool:
     """Whether a block of the messages has a cache mark, also inside results: these may become messages."""
     return any(_is_marked(block) for message in messages for block in message.blocks)
+
+
+def has_opaque(messages: Iterable[Message]) -> bool:
+    """Whether the messages have items that only their vendor knows.
+
+    Such an item may change settings (`configuration_update` of OpenAI).
+    """
+    return any(type(block) is Opaque for message in messages for block in message.blocks)
 
 
 def _is_marked(block: AnyBlock) -> bool:
