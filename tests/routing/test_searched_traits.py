@@ -212,3 +212,19 @@ def test_a_new_conversation_with_known_tools_is_read_without_them() -> None:
         choices.add(encode(messages, tools=tools))
     assert choices.counts["read"] == 4
     assert len(choices._own.remembered) == 4
+
+
+@pytest.mark.parametrize("target", ["anthropic", "openai_chat"])
+def test_a_new_conversation_with_a_known_front_is_searched_behind_it(target: str) -> None:
+    choices = Choices("anthropic", AGENTS[0], [RuleConditions(role=("lead",))], target)
+    choices.roles = {"lead": ("hydra:lead",)}
+    for word in ("none", "hydra:lead", "none", "hydra:lead"):
+        prompt = {"role": "user", "content": f"<system-reminder>{word} {PADDING}"}
+        begun = [prompt, {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Go on."}]
+        for messages in ([prompt], begun):
+            choices.add(encode(messages, system="Be brief."))
+    assert choices.counts["matched"] == 4
+    # The marker of the last conversation is now in the system prompt.
+    choices.add(encode(talk(2), system="hydra:lead"))
+    choices.add(encode(talk(3), system="Be brief."))
+    assert choices.counts["matched"] == 5

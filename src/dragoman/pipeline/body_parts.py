@@ -67,7 +67,7 @@ class BodyParts:
             found = known.recognise(self._body) if known else None
             if known is not None and found is not None:
                 self._members, self._split, self._new = found.members, found.split, found.new
-                self._absent = known.absent
+                self._absent = known.absent if is_conversation else known.front_absent
                 if is_conversation:
                     self._known, self._is_same = history, found.is_same
                 return True

@@ -284,11 +284,13 @@ class OpenConversation:
     def remember(self, key: HistoryKey, history: ReadHistory) -> None:
         """Remember a history of this request, and the words that its body does not contain."""
         if history.body is not None:
-            absent = self._search.absent
-            if self._known is not None and self._known.body is not None and not self._is_same:
+            absent, known = self._search.absent, self._known.body if self._known else None
+            if known is not None and not self._is_same:
                 # The known ending may be that of the last body, and not of this one.
-                absent &= self._known.body.absent
-            body = msgspec.structs.replace(history.body, absent=absent)
+                absent &= known.absent
+            has_front = known is not None and history.body.ending is known.ending
+            front_absent = absent | known.front_absent if known is not None and has_front else absent
+            body = msgspec.structs.replace(history.body, absent=absent, front_absent=front_absent)
             history = msgspec.structs.replace(history, body=body)
         self.remembered.keep(key, history, self.marks)
 

@@ -110,6 +110,8 @@ class KnownBody(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     size: int
     #: Words that are neither in these bytes nor in the known items (`BodySearch`).
     absent: frozenset[bytes] = frozenset()
+    #: Words that are not in these bytes.
+    front_absent: frozenset[bytes] = frozenset()
     #: The known items that were not read.
     unread: UnreadText = UnreadText()
 
