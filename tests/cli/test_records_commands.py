@@ -6,7 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dragoman.cli.records import format_losses
+from dragoman.hub.loss import Loss
 from dragoman.records.archive import write_archive
+from dragoman.records.losses import group_losses
 from dragoman.records.store import COLUMNS, RECORDS_SCHEMA, insert_turn
 from dragoman.storage.database import connect
 from tests.cli.run_command import Outcome, dragoman
@@ -38,6 +41,16 @@ def folder(tmp_path: Path) -> Path:
 
 def use(folder: Path, *words: str) -> Outcome:
     return dragoman(folder, "records", *words)
+
+
+def test_the_losses_of_a_session_are_shown_with_advice() -> None:
+    losses = [Loss(f"messages[{at}].content[0]", "the target takes no image") for at in (1, 4)]
+    groups = group_losses([(1, [*losses, Loss("", "odd \x1b[2J")]), (3, losses)])
+    assert list(format_losses(msgspec.to_builtins(groups))) == [
+        "loss in 2 turns: messages[*].content[*]: the target takes no image "
+        "(set images = true if the model accepts them)",
+        "loss in turn 1: the reply: odd ?[2J",
+    ]
 
 
 def test_an_export_replaces_a_file_only_if_it_is_complete(folder: Path) -> None:

@@ -171,13 +171,15 @@ class Agent:
         }
         self.messages: list[dict[str, object]] = []
         self.tools = [BASH]
+        #: Further members of the requests.
+        self.settings: dict[str, object] = {}
 
     async def say(self, text: str) -> int:
         """Send a message and keep the reply in the conversation. Returns the status."""
         self.messages.append({"role": "user", "content": text})
         system = f"{SYSTEM}\n<env>\nWorking directory: /srv/parser\n</env>"
         body = {"model": self._model, "max_tokens": 4096, "stream": True, "temperature": 1}
-        body |= {"system": system, "tools": self.tools, "messages": self.messages}
+        body |= {"system": system, "tools": self.tools, "messages": self.messages, **self.settings}
         got = await self._gateway.ask("POST", "/v1/messages", body, self._headers)
         self.messages.append({"role": "assistant", "content": "I did that."})
         return got.status

@@ -16,6 +16,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
             session = "'\"><img src=x onerror=window.hacked=1>"
             agent = Agent(gateway, session, sub_agent=SCRIPT, model=f"x{SCRIPT}")
             agent.tools = [{**agent.tools[0], "name": "Bash", "description": HOSTILE}]
+            agent.settings = {SCRIPT: SCRIPT}
             model.says = [Say(HOSTILE, ("Bash", ("{command: '", f"echo {SCRIPT}", "',}")))]
             assert await agent.say(HOSTILE) == 200
             await tab.until("document.querySelector('a.row')")
@@ -25,7 +26,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
             assert SCRIPT in await tab.run("document.querySelector('main').textContent")
             for address, text in (
                 ("#/sessions", "claude-code"),
-                (turn.replace("#/turn/", "#/session/").rpartition("/")[0], "Turns, the latest first"),
+                (turn.replace("#/turn/", "#/session/").rpartition("/")[0], SCRIPT),
                 ("#/spend?range=hour&by=model", "onerror"),
                 (f"#/routes?model={SCRIPT}", "goes there"),
                 (f"#/models?model={SCRIPT}", "takes the route"),

@@ -145,6 +145,29 @@ def test_a_turn_is_shown_in_four_panes(tmp_path: Path) -> None:
     perform(work)
 
 
+def test_a_session_shows_its_losses_and_what_to_do_about_them(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with signed_in(tmp_path) as (tab, gateway, _):
+            agent = Agent(gateway, "lossy-1")
+            await agent.say("hello")
+            await show(tab, "#/session/lossy-1", "Turns, the latest first")
+            assert await tab.run("document.querySelector('[aria-label=\"Losses of the session\"]')") is None
+            agent.settings = {"top_k": 5, "service_tier": "standard_only"}
+            rows = "[...document.querySelectorAll('table[aria-label=\"Losses of the session\"] tbody tr')]"
+            cells = f"{rows}.map((row) => [...row.cells].map((cell) => cell.innerText))"
+            for number in (2, 3):
+                await agent.say("again")
+                await tab.until(f"{cells}[0]?.[3] === '{number}'")
+            found = {place: rest for place, *rest in await tab.run(cells)}
+            assert found["top_k"] == [
+                *("the target has no such setting", "2", "3", "add it to sampling if the model has it")
+            ]
+            assert await tab.find_barriers() == []
+            assert await tab.run(f"{rows}[0].querySelector('a').getAttribute('href')") == "#/turn/lossy-1/3"
+
+    perform(work)
+
+
 def test_an_exchange_appears_while_it_runs_and_its_turn_when_it_ends(tmp_path: Path) -> None:
     async def work() -> None:
         async with signed_in(tmp_path) as (tab, gateway, model):

@@ -323,9 +323,10 @@ def archived(recorded: RecordedGateway) -> list[dict[str, Any]]:
         ({"row": {"number": "one\x1b[2J"}}, "without a valid number"),
         ({"row": {"model": None}}, "without a valid model"),
         ({"details": {"losses": None}}, "without valid losses"),
+        ({"details": {"losses": [{"path": 1, "reason": "x"}]}}, "without valid losses"),
         ({"bodies": [{"part": "client_request", "round": 0, "blocks": [7]}]}, "lacks a block"),
     ],
-    ids=["columns", "type", "null", "details", "block"],
+    ids=["columns", "type", "null", "details", "loss", "block"],
 )
 def test_an_archive_with_an_invalid_turn_is_refused(
     change: dict[str, Any], message: str, archived: list[dict[str, Any]]

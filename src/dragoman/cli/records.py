@@ -224,6 +224,16 @@ def format_turns(session: dict[str, Any], turns: list[dict[str, Any]]) -> Iterat
         rest = (_count(turn["output"]), _money(turn["cost"], 0), str(turn["tools"]))
         rows.append((*names, *counts, *rest, clean(", ".join([result, *notes]))))
     yield from format_table(rows)
+    yield from format_losses(session["loss_groups"])
+
+
+def format_losses(groups: list[dict[str, Any]]) -> Iterator[str]:
+    """The losses of a session, one line for each group."""
+    for group in groups:
+        place = clean(group["path"]) or "the reply"
+        turns = f"{group['turns']} turns" if group["turns"] > 1 else f"turn {group['last']}"
+        advice = f" ({group['advice']})" if group["advice"] else ""
+        yield f"loss in {turns}: {place}: {clean(group['reason'])}{advice}"
 
 
 def format_turn(turn: dict[str, Any]) -> Iterator[str]:

@@ -14,6 +14,7 @@ import msgspec
 import zstandard
 
 from dragoman.hub.errors import ConfigError
+from dragoman.hub.loss import Loss
 from dragoman.records.block_refs import BlockRef
 from dragoman.records.blocks import count_uses, decompress, expand_lists, insert_block
 from dragoman.records.filters import Condition
@@ -165,6 +166,11 @@ def _check_turn(line: ArchiveLine, row: dict[str, Any]) -> None:
     for name, expected in {**_DETAILS, **_OTHER_DETAILS}.items():
         if not isinstance(line.details.get(name), expected):
             raise ConfigError(f"the file has a turn without valid {name}")
+    for name in ("losses", "reply_losses"):
+        try:
+            msgspec.convert(line.details[name], list[Loss])
+        except msgspec.ValidationError:
+            raise ConfigError(f"the file has a turn without valid {name}") from None
 
 
 def _insert_line(

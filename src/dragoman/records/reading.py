@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from dragoman.hub.errors import DragomanError, Failure
+from dragoman.hub.loss import Loss
 from dragoman.pipeline.plan import RequestMetadata
 from dragoman.records.blocks import decompress_long
 from dragoman.records.filters import Condition
+from dragoman.records.losses import group_losses
 from dragoman.records.store import NAMES, BodyRow, read_bodies, read_content
-from dragoman.records.stored_turn import Row, decode_details
+from dragoman.records.stored_turn import Row, decode_details, decode_losses
 from dragoman.records.stream_events import decode, list_events
 
 #: The largest integer of SQLite.
@@ -78,9 +80,18 @@ def list_sessions(
 
 
 def read_session(connection: sqlite3.Connection, session: str) -> Row:
-    """One session without its turns. A beginning of its id is enough if it is unique."""
+    """One session without its turns, with its losses in groups. A unique beginning of its id is enough."""
     session = find_session_id(connection, session)
-    return list_sessions(connection, Condition("session = ?", (session,)))[0]
+    found = list_sessions(connection, Condition("session = ?", (session,)))[0]
+    groups = group_losses(_iterate_losses(connection, session)) if found["losses"] else []
+    return {**found, "loss_groups": msgspec.to_builtins(groups)}
+
+
+def _iterate_losses(connection: sqlite3.Connection, session: str) -> Iterator[tuple[int, list[Loss]]]:
+    """The numbers of the turns that have losses, with the losses."""
+    query = "SELECT number, details FROM turns WHERE session = ? AND losses > 0"
+    for number, details in connection.execute(query, (session,)):
+        yield number, decode_losses(decompress_long(details))
 
 
 def find_session_id(connection: sqlite3.Connection, session: str) -> str:

@@ -118,8 +118,18 @@ class TurnDetails(msgspec.Struct, frozen=True, array_like=True):
     has_alternatives: bool
 
 
+class _StoredLosses(msgspec.Struct, frozen=True, array_like=True):
+    """The beginning of `TurnDetails`, of which only the losses are read."""
+
+    attempts: msgspec.Raw
+    calls: msgspec.Raw
+    losses: Sequence[Loss]
+    reply_losses: Sequence[Loss]
+
+
 encode_details = msgspec.json.Encoder().encode
 _DECODER = msgspec.json.Decoder(TurnDetails)
+_LOSS_DECODER = msgspec.json.Decoder(_StoredLosses)
 
 
 def list_counts(usage: Usage) -> tuple[Any, ...]:
@@ -143,6 +153,15 @@ def decode_details(data: bytes) -> Row:
         "usage": {name: value for name, value in zip(COUNTS, stored.usage, strict=False) if value},
         "request_headers": msgspec.json.decode(stored.request_headers),
     }
+
+
+def decode_losses(data: bytes) -> list[Loss]:
+    """The losses of a turn's details alone: those of the request, then those of the reply."""
+    if data.startswith(b"{"):
+        details: Row = msgspec.json.decode(data)
+        return msgspec.convert([*details["losses"], *details["reply_losses"]], list[Loss])
+    stored = _LOSS_DECODER.decode(data)
+    return [*stored.losses, *stored.reply_losses]
 
 
 def _show_times(stored: msgspec.Struct, *times: str) -> Row:

@@ -3,7 +3,7 @@
 import { find, get, recordPath, send } from "./api.js";
 import { chart, lanes } from "./charts.js";
 import { sessionActions } from "./compare.js";
-import { badge, cacheShare, clock, count, dollars, factList, h, heading, link, meter, percent, short, span, table, tableRow } from "./dom.js";
+import { badge, cacheShare, clock, count, dollars, factList, h, heading, link, meter, percent, put, short, span, table, tableRow } from "./dom.js";
 import { Screen, calm, part } from "./screen.js";
 import { TURN_COLUMNS, turnAddress, turnRow, turnTable } from "./turns.js";
 
@@ -100,10 +100,11 @@ class SessionScreen extends Screen {
     }, this.signal);
     this.sums = h("div");
     this.drawings = h("div");
+    this.losses = h("div");
     this.cache = h("details", { ontoggle: () => this.cache.open && this.showCache(path) }, h("summary", null, "What the prompt cache did"), h("div"));
     const field = filterField(filter, (value) => { location.hash = link("session", id, { filter: value }); });
     const remove = h("button", { type: "button", class: "plain", onclick: () => this.deleteSession(path, id) }, "Delete the session");
-    this.replaceChildren(heading(session.agent ? `Session of ${session.agent}` : "Session", field), this.sums, this.drawings, this.cache, sessionActions(session, session.list[0]?.number ?? session.turns, this.signal), h("h2", null, "Turns, the latest first"), list, ...(end ? [end] : []), remove);
+    this.replaceChildren(heading(session.agent ? `Session of ${session.agent}` : "Session", field), this.sums, this.drawings, this.losses, this.cache, sessionActions(session, session.list[0]?.number ?? session.turns, this.signal), h("h2", null, "Turns, the latest first"), list, ...(end ? [end] : []), remove);
     this.draw(session);
     const refresh = calm(async () => {
       const fresh = await find(path, { filter, limit: PAGE * 5, latest: 1 }, this.signal).catch(() => null);
@@ -127,6 +128,7 @@ class SessionScreen extends Screen {
       ["cost", dollars(session.cost)], ["tool calls", count(session.tools)], session.key && ["key", session.key],
       ["id", h("code", null, session.session)],
     ]));
+    put(this.losses, lossTable(session));
     const turns = this.turns.slice(0, PAGE * 5);
     const rows = [...turns].reverse().slice(-150).map((turn, at) => ({ ...turn, at, shown: turn.number }));
     const options = { step: 1, label: (row) => `turn ${row.shown}` };
@@ -158,6 +160,16 @@ class SessionScreen extends Screen {
     await send("DELETE", path);
     location.hash = "#/sessions";
   }
+}
+
+const LOSS_COLUMNS = [["place", ""], ["reason", "wide"], ["turns", "number"], ["last turn", "number"], ["what to do", "wide"]];
+
+/** What could not be translated. The place has `*` for each index of a list. */
+function lossTable(session) {
+  if (!session.loss_groups.length) return "";
+  return [h("h2", null, "Losses"), table("Losses of the session", LOSS_COLUMNS, session.loss_groups.map((group) => ({
+    cells: [h("code", null, short(group.path || "(the reply)", 200)), short(group.reason, 300), group.turns, h("a", { href: link("turn", session.session, group.last) }, group.last), group.advice],
+  }))), h("p", { class: "note" }, "A route with strict = true refuses requests instead of losing something.")];
 }
 
 function breakText(row) {
