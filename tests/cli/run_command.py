@@ -14,8 +14,9 @@ class Outcome(NamedTuple):
 
 
 def environment(home: Path, **variables: str) -> dict[str, str]:
-    """The least that a command needs, and nothing that could lead it elsewhere."""
-    kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "TMPDIR") if name in os.environ}
+    """The least that a command needs to run the tested code, and nothing that could lead it elsewhere."""
+    names = ("PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR")
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     return {**kept, "HOME": str(home), "NO_COLOR": "1", **variables}
 
 
