@@ -13,6 +13,7 @@ from dragoman.accounts.estimates import (
     estimate_other,
     estimate_usage,
 )
+from dragoman.accounts.usage import Charge
 from dragoman.config.provider import TargetName
 from dragoman.hub.usage import Usage
 
@@ -102,3 +103,9 @@ def test_counts_of_an_upstream_are_bounded(usage: Usage, finished: bool, receive
     for count in (used.input, used.output, used.cache_read or 0, used.tool_input or 0):
         assert count is not None
         assert 0 <= count <= MAX_TOKENS
+
+
+def test_a_sum_with_an_unknown_price_is_unknown() -> None:
+    known, unknown = Charge(Usage(input=3), 5, 2), Charge(Usage(input=4), None, None)
+    assert known.add(known) == Charge(Usage(input=6), 10, 4)
+    assert known.add(unknown) == unknown.add(known) == Charge(Usage(input=7), None, None)

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.cli.records import format_losses
+from dragoman.cli.records import format_losses, format_turns
 from dragoman.hub.loss import Loss
 from dragoman.records.archive import write_archive
 from dragoman.records.losses import group_losses
@@ -51,6 +51,15 @@ def test_the_losses_of_a_session_are_shown_with_advice() -> None:
         "(set images = true if the model accepts them)",
         "loss in turn 1: the reply: odd ?[2J",
     ]
+
+
+def test_what_the_cache_saved_stands_beside_the_cost() -> None:
+    session = {"session": "s", "agent": "", "project": "", "loss_groups": [], "unpriced": 0, "cost": 51_232}
+    assert [*format_turns({**session, "saved": 28_800}, [])][
+        -1
+    ] == "cost: $0.051232, $0.0288 saved by the prompt cache"
+    for unknown in (None, 0):
+        assert [*format_turns({**session, "saved": unknown}, [])][-1] == "cost: $0.051232"
 
 
 def test_an_export_replaces_a_file_only_if_it_is_complete(folder: Path) -> None:

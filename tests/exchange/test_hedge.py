@@ -177,6 +177,7 @@ def test_both_calls_are_charged_at_their_own_prices(stream: bool) -> None:
     output = (result.record.used.output or 0) - 3
     # The prices of a million tokens are 1 and 10 dollars.
     assert result.record.cost == pytest.approx((cancelled + output) * 1 + (REPORTED + 3) * 10, abs=1)
+    assert result.record.saved == 0
 
 
 def test_usage_that_the_slow_target_has_reported_is_charged() -> None:

@@ -168,6 +168,27 @@ def test_a_session_shows_its_losses_and_what_to_do_about_them(tmp_path: Path) ->
     perform(work)
 
 
+def test_what_the_cache_saved_stands_beside_the_cost(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with signed_in(tmp_path) as (tab, gateway, model):
+            # A million tokens of the prompt cost 0.4 dollars, 0.08 from the cache, and the answer 1.6.
+            model.says = [Say("One.", None, 100_000, 0, 10), Say("Two.", None, 100_000, 90_000, 10)]
+            agent = Agent(gateway, "saving-1")
+            for text in ("hello", "again"):
+                await agent.say(text)
+            names = "[...document.querySelectorAll('.facts dt')]"
+            pairs = f"{names}.map((each) => [each.innerText, each.nextSibling.innerText])"
+            for address, text in (
+                ("#/session/saving-1", "Turns, the latest first"),
+                ("#/spend", "cache hits"),
+            ):
+                await show(tab, address, text)
+                found = dict(await tab.run(pairs))
+                assert (found["cost"], found["saved by the cache"]) == ("$0.051", "$0.029"), address
+
+    perform(work)
+
+
 def test_an_exchange_appears_while_it_runs_and_its_turn_when_it_ends(tmp_path: Path) -> None:
     async def work() -> None:
         async with signed_in(tmp_path) as (tab, gateway, model):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dragoman.hub.usage import Usage
 from dragoman.providers.facts import Facts
-from dragoman.providers.prices import Prices, compute_cost, read_prices
+from dragoman.providers.prices import Prices, compute_cost, compute_saving, read_prices
 
 
 def prices(**facts: float) -> Prices:
@@ -47,6 +47,25 @@ def test_a_long_prompt_has_its_own_prices_as_a_whole() -> None:
 
 def test_prompt_tokens_that_hosted_tools_added_are_paid_too() -> None:
     assert compute_cost(prices(), Usage(input=10, tool_input=5)) == 45
+
+
+def test_the_cache_saves_the_difference_of_the_prices() -> None:
+    known = prices(price_cache_read=0.3, long_prompt=200_000, long_price_input=6.0, long_price_cache_read=0.6)
+    assert compute_saving(known, Usage(input=1_000, cache_read=600)) == 600 * 2.7
+    assert compute_saving(known, Usage(input=200_001, cache_read=1_000)) == 1_000 * 5.4
+    assert compute_saving(known, Usage(input=1_000, cache_write=600)) == 0
+    assert compute_saving(prices(), Usage(input=1_000, cache_read=600)) == 0
+    assert compute_saving(prices(price_cache_read=9.0), Usage(input=1_000, cache_read=600)) == 0
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 300))
+def test_a_reply_without_cache_would_cost_what_it_costs_and_what_was_saved(
+    fresh: int, read: int, write: int, price: int
+) -> None:
+    known = prices(price_cache_read=price / 100, price_cache_write=3.75)
+    usage = Usage(input=fresh + read + write, cache_read=read, cache_write=write, output=7)
+    without = compute_cost(known, msgspec.structs.replace(usage, cache_read=0))
+    assert compute_cost(known, usage) + compute_saving(known, usage) == pytest.approx(without, abs=1)
 
 
 def test_a_fraction_of_a_micro_dollar_counts_as_a_whole_one_once() -> None:

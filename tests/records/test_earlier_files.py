@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,44 @@ import msgspec
 from dragoman.records.block_refs import pack_refs
 from dragoman.records.blocks import compress
 from dragoman.records.filters import parse_filter
-from dragoman.records.reading import list_turns
-from dragoman.records.store import BodyRow, delete_turns, read_bodies, read_content
+from dragoman.records.reading import list_sessions, list_turns
+from dragoman.records.store import (
+    COLUMNS,
+    FILE_NAME,
+    RECORDS_SCHEMA,
+    BodyRow,
+    delete_turns,
+    insert_turn,
+    open_records,
+    read_bodies,
+    read_content,
+)
+from dragoman.records.stored_turn import build_stored_row
+from dragoman.storage.database import connect
 from tests.records.recorded_gateway import RecordedGateway, ask
+
+
+def test_turns_of_earlier_versions_have_no_known_saving(tmp_path: Path) -> None:
+    """Their files lack the column, and their journals the value."""
+    columns = {name: "" if "TEXT" in kind else 0 for name, kind in COLUMNS.items() if name != "saved"}
+    file = tmp_path / FILE_NAME
+    connection = connect(file, RECORDS_SCHEMA._replace(migrations=RECORDS_SCHEMA.migrations[:4]))
+    values = {**columns, "id": 1, "session": "s", "number": 1, "cost": 5, "details": b""}
+    sql = f"INSERT INTO turns ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608 (own names)
+    connection.execute(sql, (*values.values(),))
+    connection.close()
+    row = msgspec.to_builtins(build_stored_row({**columns, "session": "s", "request": "later", "cost": 7}))
+    (tmp_path / "records-1.journal").write_bytes(msgspec.json.encode([row[:-1], {}]) + b"\n")
+
+    turns = open_records(file, partial(list_turns, condition=parse_filter("")))
+    assert [(turn["cost"], turn["saved"]) for turn in turns] == [(5, None), (7, None)]
+
+    def add(connection: sqlite3.Connection) -> None:
+        insert_turn(connection, {**columns, "session": "s", "saved": 3}, b"{}", ())
+
+    open_records(file, add)
+    (session,) = open_records(file, partial(list_sessions, condition=parse_filter("saved>0")))
+    assert (session["turns"], session["saved"]) == (3, 3)
 
 
 def test_contents_of_earlier_versions_are_read_and_deleted(tmp_path: Path) -> None:

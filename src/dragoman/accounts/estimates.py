@@ -13,7 +13,7 @@ from dragoman.config.model_facts import find_prices
 from dragoman.config.provider import TargetName
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.usage import Usage
-from dragoman.providers.prices import Prices, TokenPrices, compute_cost
+from dragoman.providers.prices import Prices, TokenPrices, compute_cost, compute_saving
 
 #: Output tokens that are reserved if the request sets no maximum.
 DEFAULT_OUTPUT = 4096
@@ -139,6 +139,11 @@ class PriceList:
         """The cost in micro-dollars; None if the price is unknown, which is not the same as free."""
         prices = self._find_prices(target)
         return None if prices is None else min(compute_cost(prices, usage), MAX_COST)
+
+    def compute_saving(self, target: TargetName, usage: Usage) -> int | None:
+        """What the prompt cache saved, in micro-dollars; None if the price is unknown."""
+        prices = self._find_prices(target)
+        return None if prices is None else min(compute_saving(prices, usage), MAX_COST)
 
     def _find_prices(self, target: TargetName) -> Prices | None:
         if target not in self._cache:

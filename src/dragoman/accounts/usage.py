@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from dragoman.accounts.accounts import Accounts
 from dragoman.accounts.errors import PriceUnknown, build_limit_error
@@ -40,6 +41,20 @@ LOGGER = logging.getLogger("dragoman")
 
 #: Characters of a model name in the statistics.
 MAX_NAME = 200
+
+
+class Charge(NamedTuple):
+    """The usage of calls, its cost, and what the prompt cache saved.
+
+    Amounts are in micro-dollars, and None if a price is unknown.
+    """
+
+    used: Usage
+    cost: int | None
+    saved: int | None
+
+    def add(self, other: "Charge") -> "Charge":
+        return Charge(self.used.add(other.used), _add(self.cost, other.cost), _add(self.saved, other.saved))
 
 
 class ExchangeUsage:
@@ -118,45 +133,44 @@ class ExchangeUsage:
             each.used + (cost if each.unit == "cost" else tokens) < each.limit for each in self.budgets
         )
 
-    def settle(self, outcome: ExchangeOutcome) -> tuple[Usage, int | None]:
-        """Charge the exchange and add it to the statistics.
-
-        Returns the charged usage and its cost in micro-dollars, or None for an unknown price.
-        """
+    def settle(self, outcome: ExchangeOutcome) -> Charge:
+        """Charge the exchange and add it to the statistics."""
         target = outcome.target
         used = estimate_usage(outcome, self._prompt_tokens, self._find_stream_dialect(outcome, target))
-        cost = self._prices.cost(target, used) if target is not None else None
+        charge = self._price(target, used)
         if outcome.others:
-            used, cost = self._add_shares(outcome, used, cost)
+            charge = self._add_shares(outcome, charge)
         else:
-            self._add_statistics(target, outcome, self._build_counts(outcome, used, cost))
+            self._add_statistics(target, outcome, self._build_counts(outcome, charge))
         if self._reservation is not None:
-            self._accounts.ledger.settle(self._reservation, build_amount(used, cost or 0))
-        return used, cost
+            self._accounts.ledger.settle(self._reservation, build_amount(charge.used, charge.cost or 0))
+        return charge
 
-    def _add_shares(
-        self, outcome: ExchangeOutcome, used: Usage, cost: int | None
-    ) -> tuple[Usage, int | None]:
-        """Add an exchange with several calls to the statistics of each target. Returns the sums.
+    def _price(self, target: TargetName | None, used: Usage) -> Charge:
+        if target is None:
+            return Charge(used, None, None)
+        return Charge(used, self._prices.cost(target, used), self._prices.compute_saving(target, used))
 
-        `used` and `cost` are those of the last call. Each call has its own prices: they depend on the target,
-        and some on the length of the prompt.
+    def _add_shares(self, outcome: ExchangeOutcome, charge: Charge) -> Charge:
+        """Add an exchange with several calls to the statistics of each target. Returns the sum.
+
+        `charge` is that of the last call. Each call has its own prices: they depend on the target, and some
+        on the length of the prompt.
         """
-        shares = {outcome.target: (used, cost)}
+        shares = {outcome.target: charge}
         for other in outcome.others:
             dialect = self._find_stream_dialect(outcome, other.target)
-            usage = estimate_other(other, self._prompt_tokens, dialect)
-            price = self._prices.cost(other.target, usage)
+            added = self._price(other.target, estimate_other(other, self._prompt_tokens, dialect))
             share = shares.get(other.target)
-            shares[other.target] = _add_up(*share, usage, price) if share else (usage, price)
-            used, cost = _add_up(used, cost, usage, price)
+            shares[other.target] = share.add(added) if share else added
+            charge = charge.add(added)
         for target, share in shares.items():
-            counts = self._build_counts(outcome, *share)
+            counts = self._build_counts(outcome, share)
             if target != outcome.target:
                 # An exchange is one request, which its last target has answered.
                 counts.requests = counts.failures = 0
             self._add_statistics(target, outcome, counts)
-        return used, cost
+        return charge
 
     def _find_stream_dialect(self, outcome: ExchangeOutcome, target: TargetName | None) -> str:
         """The dialect of a target's stream; empty for a whole reply."""
@@ -208,7 +222,8 @@ class ExchangeUsage:
             )
         return cost
 
-    def _build_counts(self, outcome: ExchangeOutcome, used: Usage, cost: int | None) -> UsageCounts:
+    def _build_counts(self, outcome: ExchangeOutcome, charge: Charge) -> UsageCounts:
+        used, cost = charge.used, charge.cost
         return UsageCounts(
             requests=1,
             failures=int(outcome.has_failed and not self._is_refused),
@@ -223,9 +238,9 @@ class ExchangeUsage:
         )
 
 
-def _add_up(used: Usage, cost: int | None, usage: Usage, price: int | None) -> tuple[Usage, int | None]:
-    """The sums after adding the usage and the price of one more call. The cost is None if one is unknown."""
-    return used.add(usage), None if cost is None or price is None else cost + price
+def _add(amount: int | None, other: int | None) -> int | None:
+    """The sum; None if one is unknown."""
+    return None if amount is None or other is None else amount + other
 
 
 # Bounded, because clients choose the model names.

@@ -224,6 +224,8 @@ def format_turns(session: dict[str, Any], turns: list[dict[str, Any]]) -> Iterat
         rest = (_count(turn["output"]), _money(turn["cost"], 0), str(turn["tools"]))
         rows.append((*names, *counts, *rest, clean(", ".join([result, *notes]))))
     yield from format_table(rows)
+    saved = f", {format_dollars(session['saved'])} saved by the prompt cache" if session["saved"] else ""
+    yield f"cost: {_money(session['cost'], session['unpriced'])}{saved}"
     yield from format_losses(session["loss_groups"])
 
 

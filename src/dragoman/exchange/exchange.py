@@ -145,7 +145,8 @@ class Exchange:
         record.seconds = self._timer() - watchdog.started
         if not self._is_settled:
             self._is_settled = True
-            record.used, record.cost = self._usage.settle(build_outcome(record, watchdog.received))
+            charge = self._usage.settle(build_outcome(record, watchdog.received))
+            record.used, record.cost, record.saved = charge
 
     async def _answer(self) -> None:
         """Choose the targets, reserve what the request may use, and call the targets.

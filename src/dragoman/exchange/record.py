@@ -102,6 +102,8 @@ class ExchangeRecord:
     used = Usage()
     #: In micro-dollars; None if the price is unknown.
     cost: int | None = None
+    #: What the prompt cache saved, in the same way.
+    saved: int | None = None
     _kind: ExchangeKind | None = None
     #: What the rounds generated before the last one.
     _generated: OtherCall | None = None

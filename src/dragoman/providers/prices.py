@@ -79,6 +79,19 @@ def compute_cost(prices: Prices, usage: Usage) -> int:
     return -(-total // _FRACTIONS)
 
 
+def compute_saving(prices: Prices, usage: Usage) -> int:
+    """What the tokens from the cache would have cost more at the price of the others, in micro-dollars.
+
+    Rounded down. It is not negative, also if a cache costs more than it saves.
+    """
+    if not usage.cache_read:
+        return 0
+    prompt = (usage.input or 0) + (usage.tool_input or 0)
+    per_token = prices.for_prompt(prompt)
+    difference = round(per_token.input * _FRACTIONS) - round(per_token.cache_read * _FRACTIONS)
+    return max(0, min(usage.cache_read, prompt) * difference // _FRACTIONS)
+
+
 def _build_token_prices(
     prompt: float, answer: float, read: float | None, write: float | None, write_long: float | None
 ) -> TokenPrices:

@@ -34,6 +34,7 @@ NUMBER_FIELDS: Mapping[str, tuple[str, float]] = {
     "reasoning": ("reasoning", 1),
     "started": ("started", 1),
     "cost": ("cost", 1_000_000),
+    "saved": ("saved", 1_000_000),
 }
 #: Words with a meaning of their own.
 FLAGS: Mapping[str, str] = {

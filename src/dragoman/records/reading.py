@@ -27,8 +27,8 @@ MAX_ROWS = 1000
 _SUMS = """
 COUNT(*) AS turns, COUNT(DISTINCT NULLIF(sub_agent, '')) AS sub_agents,
 SUM(input) AS input, SUM(cache_read) AS cache_read, SUM(cache_write) AS cache_write, SUM(output) AS output,
-SUM(cost) AS cost, SUM(cost IS NULL) AS unpriced, SUM(tools) AS tools, SUM(losses) AS losses,
-SUM(interventions) AS interventions,
+SUM(cost) AS cost, SUM(saved) AS saved, SUM(cost IS NULL) AS unpriced,
+SUM(tools) AS tools, SUM(losses) AS losses, SUM(interventions) AS interventions,
 SUM(ending IN ('failed', 'truncated')) AS failed, SUM(tries > 1) AS retried
 """
 #: What sums can be grouped by, and its SQL.

@@ -68,7 +68,11 @@ COLUMNS: Mapping[str, str] = {
     "reasoning": "INTEGER",
     "cost": "INTEGER",
     "level": "TEXT NOT NULL",
+    "saved": "INTEGER",
 }
+#: Columns that earlier versions do not have. They are added to their files.
+_ADDED = ("saved",)
+_FIRST_COLUMNS = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items() if name not in _ADDED)
 NAMES = tuple(COLUMNS)
 #: The columns in the order in which they are written.
 _WRITTEN = ("id", "number", "project", "details", *TurnRow.__struct_fields__)
@@ -78,7 +82,7 @@ RECORDS_SCHEMA = Schema(
     (
         f"""
         CREATE TABLE IF NOT EXISTS turns (
-            id INTEGER PRIMARY KEY, {", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())},
+            id INTEGER PRIMARY KEY, {_FIRST_COLUMNS},
             details BLOB NOT NULL
         );
         CREATE UNIQUE INDEX IF NOT EXISTS turns_number ON turns (session, number);
@@ -104,6 +108,7 @@ RECORDS_SCHEMA = Schema(
         """,
         # Details are an array. An earlier version cannot read such a file, and refuses it.
         "",
+        "ALTER TABLE turns ADD COLUMN saved INTEGER",
     ),
 )
 

@@ -52,11 +52,13 @@ class TurnRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reasoning: int | None
     cost: int | None
     level: str
+    #: Missing in the journals and archives of earlier versions.
+    saved: int | None = None
 
 
 def build_stored_row(row: Row) -> TurnRow:
-    """The stored values of a row that has all columns."""
-    return TurnRow(*[row[name] for name in TurnRow.__struct_fields__])
+    """The stored values of a row that has all columns. Rows of earlier versions lack the last ones."""
+    return TurnRow(**{name: row[name] for name in TurnRow.__struct_fields__ if name in row})
 
 
 #: The counts of a turn's details, in the order in which they are stored. Only append.

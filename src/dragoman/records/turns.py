@@ -56,7 +56,7 @@ def build_row(tap: MetaTap, session: str, now: float) -> TurnRow:
     """The columns of the turn. `now` is the date of its end."""
     record, identity, calls = tap.record, tap.identity, tap.calls
     used, failure, tally, interventions = record.used, record.failure, record.tally, record.interventions
-    # The order of the fields. To give 32 names takes 11,000 instructions.
+    # The order of the fields. To give their names takes 11,000 instructions.
     return TurnRow(
         record.request_id,
         session,
@@ -90,6 +90,7 @@ def build_row(tap: MetaTap, session: str, now: float) -> TurnRow:
         used.reasoning,
         record.cost,
         tap.level,
+        record.saved,
     )
 
 

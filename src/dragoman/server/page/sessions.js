@@ -125,7 +125,7 @@ class SessionScreen extends Screen {
       ["project", session.project || "–"], ["models", session.models.join(", ")], ["targets", session.targets.join(", ")],
       ["turns", count(session.turns)], ["from", clock(session.started)], ["to", clock(session.updated)],
       ["tokens in", count(session.input)], ["from the cache", percent(cacheShare(session))], ["tokens out", count(session.output)],
-      ["cost", dollars(session.cost)], ["tool calls", count(session.tools)], session.key && ["key", session.key],
+      ["cost", dollars(session.cost)], session.saved !== null && ["saved by the cache", dollars(session.saved)], ["tool calls", count(session.tools)], session.key && ["key", session.key],
       ["id", h("code", null, session.session)],
     ]));
     put(this.losses, lossTable(session));

@@ -31,7 +31,7 @@ class SpendScreen extends Screen {
     const [[total], times, groups] = await Promise.all([ask({}), ask({ step }), ask({ by })]);
     const options = { step, ...(length && { from: Math.floor((now - length) / step) * step, to: now }) };
     return [
-      factList([["cost", dollars(total.cost ?? 0)], ["turns", count(total.turns)], ["tokens in", count(total.input ?? 0)], ["from the cache", percent(cacheShare(total))],
+      factList([["cost", dollars(total.cost ?? 0)], total.saved !== null && ["saved by the cache", dollars(total.saved)], ["turns", count(total.turns)], ["tokens in", count(total.input ?? 0)], ["from the cache", percent(cacheShare(total))],
         ["tokens out", count(total.output ?? 0)], ["first token", span(total.first_token)], ["failed", count(total.failed ?? 0)], total.unpriced > 0 && ["turns without a price", count(total.unpriced)]]),
       h("div", { class: "charts" },
         chart("cost", times, [{ name: "cost", kind: "cost", value: (row) => row.cost ?? 0 }], dollars, options),
