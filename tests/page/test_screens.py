@@ -119,6 +119,17 @@ def test_a_turn_is_shown_in_four_panes(tmp_path: Path) -> None:
             await tab.until("document.querySelector('#client-request')")
             text = await tab.run("document.querySelector('main').innerText")
             assert "pass: model" in text
+            table = "[...document.querySelectorAll('[aria-label=\"Context window\"] tbody tr')]"
+            assert await tab.run(f"{table}.map((row) => row.cells[0].innerText)") == [
+                *(
+                    "system",
+                    "tools",
+                    "messages of the user",
+                    "answers of the model",
+                    "results of tools",
+                    "all",
+                )
+            ]
             # The call that was not JSON, as it came in two pieces and as it left.
             assert "commas, quotes, bare_keys" in text
             assert "{command: 'sed -n 40,80p" in text

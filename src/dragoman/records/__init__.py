@@ -14,7 +14,7 @@ Everything else reads the file:
 - `sessions`: recognises sessions and projects. `filters`: the language of filters.
 - `differences`, `changes`: two JSON values compared by path. `stream_events`: a recorded stream as events.
 - `prompts`, `cache`: where prompts differ, and why a prompt cache missed. `preview`: tries prompt rules.
-- `losses`: the losses of a session in groups, and what can be done about them.
+- `losses`: the losses of a session in groups, and what can be done. `context`: what fills the context window.
 - `replay`: matches new requests with recorded turns. `comparison`: two sessions, turn by turn.
 - `archive`: a session as one file.
 

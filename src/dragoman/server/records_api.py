@@ -17,6 +17,7 @@ from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.records.cache import diagnose_session
 from dragoman.records.changes import explain_changes
 from dragoman.records.comparison import find_divergence, pair_turns
+from dragoman.records.context import measure_context
 from dragoman.records.filters import Condition, parse_filter
 from dragoman.records.preview import preview_turn
 from dragoman.records.reading import (
@@ -157,6 +158,22 @@ async def _get_changes(request: AdminRequest) -> object:
         losses=turn["loss_list"],
     )
     return msgspec.to_builtins(await asyncio.to_thread(explain))
+
+
+async def _get_context(request: AdminRequest) -> object:
+    """What fills the context window in a recorded request of a client."""
+    session, number = _read_turn_path(request)
+
+    def read(connection: sqlite3.Connection) -> tuple[Row, bytes | None]:
+        turn = read_turn(connection, session, number)
+        return turn, read_raw(connection, turn["id"], "client_request")
+
+    turn, body = await query_records(request, read)
+    if body is None:
+        raise PartNotFound(turn, "client_request")
+    names = {name: turn[name] for name in ("client", "model", "target")}
+    measure = partial(measure_context, request.state.gateway.config, body, **names)
+    return msgspec.to_builtins(await asyncio.to_thread(measure))
 
 
 async def _get_preview(request: AdminRequest) -> object:
@@ -320,6 +337,7 @@ RECORD_ENDPOINTS: tuple[AdminEndpoint, ...] = (
     AdminEndpoint("GET", _TURN, _get_turn, "One turn with its details."),
     AdminEndpoint("GET", f"{_TURN}/parts/{{part}}", _get_part, "One content of a turn."),
     AdminEndpoint("GET", f"{_TURN}/changes", _get_changes, "How the gateway changed a request."),
+    AdminEndpoint("GET", f"{_TURN}/context", _get_context, "What fills the context window in a request."),
     AdminEndpoint("GET", f"{_TURN}/prompts", _get_preview, "What the prompt rules make of a request."),
     AdminEndpoint("GET", f"{_SESSION}/cache", _get_cache, "What the prompt cache did in each turn."),
     AdminEndpoint("GET", f"{_RECORDS}/comparison", _get_comparison, "Two sessions, turn by turn."),

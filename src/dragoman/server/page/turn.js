@@ -1,13 +1,15 @@
 // One turn: what happened, and four panes: client request → upstream request, upstream reply → client reply.
 
 import { find, get, recordPath } from "./api.js";
-import { badge, cacheShare, clock, count, dollars, factList, h, heading, link, percent, put, short, span, table } from "./dom.js";
+import { badge, cacheShare, clock, count, dollars, factList, h, heading, link, meter, percent, put, short, span, table } from "./dom.js";
 import { jsonTree, summarise } from "./json.js";
 import { Screen, part } from "./screen.js";
 import { state } from "./turns.js";
 
 /** Events that are drawn at once. */
 const STEP = 400;
+
+const CONTENTS = { system: "system", tools: "tools", user: "messages of the user", answers: "answers of the model", results: "results of tools" };
 
 class TurnScreen extends Screen {
   async load() {
@@ -16,16 +18,17 @@ class TurnScreen extends Screen {
     const turn = await get(this.path, {}, this.signal);
     this.turn = turn;
     const round = this.route.query.round ?? "";
-    const requests = h("div"), replies = h("div");
+    const context = h("div"), requests = h("div"), replies = h("div");
     put(this,
       heading(`Turn ${turn.number}`, state(turn), this.steps(), h("a", { href: link("session", turn.session) }, "session"),
         h("a", { href: link("routes", { session: turn.session, number: turn.number }) }, "why this route")),
       facts(turn), turn.error && h("p", { class: "problem" }, turn.error), attempts(turn), interventions(turn), losses(turn),
-      this.rounds(turn, round), requests, replies, headers(turn));
+      context, this.rounds(turn, round), requests, replies, headers(turn));
     if (!turn.parts.length) {
       return requests.replaceChildren(h("p", { class: "empty" }, 'Contents are not recorded. Set record = "bodies" to see requests and replies.'));
     }
     await Promise.all([
+      part(context, () => this.buildContext()),
       part(requests, () => this.buildRequests(round)),
       part(replies, () => this.buildReplies(round)),
     ]);
@@ -48,6 +51,17 @@ class TurnScreen extends Screen {
     return h("p", { class: "choices" }, "Requests upstream: ", turn.calls.map((call, index) =>
       h("a", { href: link("turn", turn.session, turn.number, { round: String(index) }), "aria-current": String(index) === (round || String(turn.calls.length - 1)) ? "true" : null },
         `${index + 1}. ${call.target} ${call.status || ""}`)));
+  }
+
+  /** The estimated tokens of the client's request, by kind of content. */
+  async buildContext() {
+    const use = await find(`${this.path}/context`, {}, this.signal);
+    if (!use) return "";
+    const columns = [["content", ""], ["tokens", "number"], ["share of the prompt", ""], use.window && ["share of the window", ""]].filter(Boolean);
+    const row = (name, tokens) => ({ cells: [name, count(tokens), ...[use.total, use.window].filter(Boolean).map((whole) => meter(tokens / whole, percent(tokens / whole)))] });
+    return [h("h2", null, "What fills the context window"),
+      table("Context window", columns, [...Object.entries(use.parts).map(([kind, tokens]) => row(CONTENTS[kind] ?? kind, tokens)), row("all", use.total)]),
+      h("p", { class: "note" }, use.window ? `Estimated. The window of the model has ${count(use.window)} tokens.` : "Estimated. The window of the model is unknown.")];
   }
 
   async buildRequests(round) {
