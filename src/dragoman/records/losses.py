@@ -21,7 +21,7 @@ ADVICE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"by a payload rule$", "the payload rules of the configuration ask for it"),
         (
             r"^the target refused the request, which was changed",
-            "nothing; docs/healing.md makes it permanent",
+            "nothing; `dragoman docs healing` says how to make it permanent",
         ),
         (r"^the target refuses this field$", "remove it from refused_fields if the server accepts it"),
         # Facts of the model. If the model has the feature, the fact says so, and nothing is lost.
